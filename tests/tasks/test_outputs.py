@@ -47,13 +47,14 @@ def files(root) -> list[str]:
 # ---------------------------------------------------------------- the flag, where it has a place
 
 
-def test_any_target_may_be_the_output_and_the_flag_lies_in_the_output_folder(pai, hdfs, tmp_path):
+def test_any_target_may_be_the_output_and_the_flag_lies_in_the_output_folder(pai, hdfs, tmp_path, caplog):
     """With HDFS, the flag in the output folder tells, whatever output() returns; nothing lies beside that."""
     results = tmp_path / "nfs" / "metrics.json"
     task = task_of(output=lambda _: {"metrics": local(results), "log": [luigi.mock.MockTarget("log")]})
     task.run()
     assert files(hdfs) == ["train/output/_SUCCESS"]
     assert not results.parent.exists()
+    assert f"but {results} of output() is not on this machine: does the job write it?" in caplog.text
     forget(pai)
     assert task.complete()
     (hdfs / "train" / "output" / "_SUCCESS").unlink()

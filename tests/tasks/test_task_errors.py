@@ -9,6 +9,7 @@ import math
 import luigi
 import luigi.worker
 import pytest
+from lives import Life, lives
 from train_task import Train
 
 from luigi_pai import (
@@ -16,53 +17,17 @@ from luigi_pai import (
     ClusterUnreachable,
     ConfigError,
     InvalidReply,
-    PaiJobLost,
     ServerFault,
 )
 
 # ---------------------------------------------------------------- faults while waiting
 
 
-@pytest.mark.slow
-def test_faults_while_polling_are_waited_out(pai, caplog):
-    """503s, resets, pages of a proxy and 429 while the job runs do not fail its task."""
-    pai.plan = {"runs_for": 1.0}
-    task = Train()
-    assert not task.complete()
-    pai.fail("GET", "/jobs/train$", 503, times=5)
-    pai.fail("GET", "/jobs/train$", "reset", times=4)
-    pai.fail("GET", "/jobs/train$", 404, times=2, body="<html>maintenance</html>")
-    pai.fail("GET", "/jobs/train$", 429, body="<html>Too many requests</html>")
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        task.run()
-    assert task.complete()
-    assert pai.posts() == ["train"]
-    assert "retrying for up to 30 s" in caplog.text
-    assert "replies again" in caplog.text
-
-
-def test_a_minute_without_a_server_is_waited_out(pai, settings, clock):
-    """A server that is gone for 60 s while the job runs costs the task nothing."""
-    settings(poll_patience=120)
-    pai.plan = {"runs_for": 1.0}
-    clock.call_later(0.5, pai.down)
-    clock.call_later(60.5, pai.up)
-    task = Train()
-    task.run()
-    assert clock.elapsed > 60
-    assert task.complete()
-    assert pai.count("POST", "/jobs") == 1
-
-
-def test_retries_end_after_poll_patience(pai, settings):
-    """A server that stays away longer than poll_patience is an error; the job stays where it is."""
-    settings(poll_patience=40)
-    pai.plan = {"runs_for": 3600}
-    pai.fail("GET", "/jobs/train$", 404, body='{"code": "NoJobError", "message": "not yet"}')
-    pai.fail("GET", "/jobs/train$", 503, times=999)
-    with pytest.raises(ServerFault, match="503"):
-        Train().run()
-    assert pai.posts() == ["train"]
+@lives("errors")
+def test_a_life(pai, settings, caplog, steps):
+    """As its sentence says."""
+    caplog.set_level(logging.INFO, "luigi-interface")
+    Life(pai, settings, caplog).play(steps)
 
 
 def test_a_plan_is_not_patient(pai, settings, caplog):
@@ -105,14 +70,6 @@ def test_tokens_that_are_refused_for_a_while_fail_no_task(pai, settings, release
     assert 9 <= pai.logins <= 30
 
 
-def test_a_job_that_the_server_loses_is_said_to_be_lost(pai, clock):
-    """A running job that the server no longer knows ends the wait with PaiJobLost."""
-    pai.plan = {"runs_for": 1e6}
-    clock.call_later(1, pai.jobs.clear)
-    with pytest.raises(PaiJobLost, match="'train' is no longer on"):
-        Train().run()
-
-
 def test_unheard_of_states_are_not_ends(pai, clock):
     """UNKNOWN and states of a future release are waited through."""
     job = pai.add("train", ends_as="UNKNOWN")
@@ -137,14 +94,6 @@ def test_a_fault_in_complete_is_an_error_not_false(pai, kind):
     with pytest.raises((ServerFault, ClusterUnreachable)) as caught:
         Train().complete()
     assert kind != "hang" or "no reply within 0.5 s" in str(caught.value)
-
-
-def test_another_web_server_is_not_a_missing_job(pai):
-    """A 404 page of something that is no OpenPAI does not read as "the job is not there"."""
-    pai.fail("GET", "/jobs/train", 404, times=9, body="<html>nginx: not found</html>")
-    with pytest.raises(InvalidReply, match=r"pai_url in .OpenPai.* the rest-server"):
-        Train().complete()
-    assert pai.count("POST") == 0
 
 
 # ---------------------------------------------------------------- wrong settings: one clear line each

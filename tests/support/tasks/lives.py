@@ -75,6 +75,12 @@ class Life:
     def heal(self, _: None) -> None:
         self._pai.heal()
 
+    def down(self, _: None) -> None:
+        self._pai.down()
+
+    def up(self, _: None) -> None:
+        self._pai.up()
+
     def later(self, steps: list[Any]) -> None:
         """Play steps when some seconds have passed."""
         seconds, *then = steps

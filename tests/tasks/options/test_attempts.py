@@ -7,13 +7,13 @@ import logging
 import luigi
 import pytest
 import responses
+from lives import Life, lives
 from local_client import unique
 from protocols import protocol
 
 from luigi_pai import (
     ConfigError,
     PaiJobFailed,
-    PaiJobTimeout,
     PaiProtocolTask,
     PaiTask,
     TaskRole,
@@ -71,15 +71,14 @@ def test_the_task_succeeds_with_the_attempt_that_does(request, as_settings, serv
     assert task.complete()
 
 
-def test_a_job_that_is_taken_over_is_the_first_attempt(pai, settings, monkeypatch):
-    """Whoever submitted it; two more are made then."""
-    monkeypatch.setattr(Train, "max_attempts", None)
-    settings(max_attempts=3)
-    pai.add("train", runs_for=0.3, ends_as="FAILED", exit_code=1)
-    pai.plan = {"ends_as": "FAILED", "exit_code": 1}
-    with pytest.raises(PaiJobFailed, match="attempt 3 of 3 of this run"):
-        Train().run()
-    assert pai.posts() == ["train", "train__attempt2", "train__attempt3"]
+@pytest.mark.parametrize("by", ["setting", "task"])
+@lives("attempts")
+def test_a_life(pai, settings, caplog, monkeypatch, steps, by):
+    """As its sentence says."""
+    if by == "setting":
+        monkeypatch.setattr(Train, "max_attempts", None)
+        settings(max_attempts=3)
+    Life(pai, settings, caplog, Train).play(steps)
 
 
 @pytest.mark.parametrize(
@@ -123,44 +122,6 @@ def test_the_exit_code_of_the_command_counts_as_well(local_pai_v2, as_settings, 
         Job(command="exit 42").run()
     with pytest.raises(PaiJobFailed, match="attempt 1 of 2 of this run, the last one: its exit code is not"):
         Job(command="exit 50").run()
-
-
-def test_a_stop_by_a_person_is_obeyed(pai):
-    pai.plan = {"ends_as": "STOPPED", "exit_code": 214}
-    with pytest.raises(
-        PaiJobFailed, match="attempt 1 of 3 of this run, the last one: the job was stopped; run"
-    ):
-        Train().run()
-    assert pai.posts() == ["train"]
-
-
-@pytest.mark.slow
-def test_a_missed_deadline_ends_it(pai, settings):
-    settings(run_timeout=0.2)
-    pai.plan = {"runs_for": 60}
-    with pytest.raises(PaiJobTimeout, match="the last one: run_timeout was missed; run"):
-        Train().run()
-    assert pai.posts() == ["train"]
-
-
-def test_further_attempts_of_a_run_cost_few_requests(pai):
-    """The job that has failed just now is not looked up again."""
-    pai.add("known")
-    assert Train(name="known").complete()  # the server is known
-    pai.calls.clear()
-    pai.plan = {"ends_as": "FAILED", "exit_code": 1}
-    with pytest.raises(PaiJobFailed):
-        Train().run()
-    jobs = [f"{method} {path}" for method, path in pai.calls if "token" not in path]
-    assert jobs == [
-        "GET /api/v1/jobs/train",
-        "POST /api/v1/jobs",
-        "GET /api/v1/jobs/train",
-        "POST /api/v1/jobs",
-        "GET /api/v1/jobs/train__attempt2",
-        "POST /api/v1/jobs",
-        "GET /api/v1/jobs/train__attempt3",
-    ]
 
 
 @responses.activate
