@@ -8,7 +8,7 @@ import luigi
 
 from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
 
-__all__ = ["Message", "Proposing", "Study", "Train", "end_of", "run_with_messages", "states"]
+__all__ = ["Message", "Proposing", "Study", "Train", "end_of", "run_with_messages", "states", "study"]
 
 proposed: list[int] = []  # batches of the points of ``Proposing``
 
@@ -54,6 +54,23 @@ class Proposing(PaiSweep):
 
     def tell(self, point, row):
         pass
+
+
+def study(name, kind=Study, /, *, points=None, own_name=None, **about):
+    """Return a sweep of a class of its own.
+
+    Args:
+        name: of the class.
+        kind: its base.
+        points: returns its points.
+        own_name: its attribute ``name``.
+        about: its other attributes.
+    """
+    if points is not None:
+        about["points"] = lambda _: points()
+    if own_name is not None:
+        about["name"] = own_name
+    return type(name, (kind,), {"__module__": kind.__module__, **about})()
 
 
 def states(sweep):

@@ -10,7 +10,7 @@ from pathlib import Path
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train, end_of, states
+from sweep_tasks import Study, Train, end_of, states, study
 
 from luigi_pai import PaiSweepFailed, grid
 from luigi_pai.sweep.sweep_run import SweepRun
@@ -101,12 +101,10 @@ def test_three_hundred_lines_are_no_job(pai, caplog, monkeypatch, first, is_kill
 
 
 def test_no_more_recorded_points_are_looked_up_than_may_be_proposed(pai, caplog):
-    class Few(Search):
-        max_points = 5
-
+    few = study("Few", Search, max_points=5)
     forge(*(asked(f"train-0.5-{batch}", rate="0.5", batch=str(batch)) for batch in range(300)))
     caplog.set_level("DEBUG", "luigi-interface")
-    Few().run()
+    few.run()
     check_posts(pai)
     assert len(re.findall("NotConfirmedError: the server has no such job", caplog.text)) == 5
 
@@ -139,13 +137,11 @@ def test_a_line_that_the_search_would_not_have_come_to(pai, caplog, why):
 def test_a_recorded_point_with_a_job_is_watched_and_never_submitted(pai, caplog):
     """A failed job of the user gets no second attempt, whatever max_attempts is; rows and tell() have it."""
 
-    class Persistent(Search):
-        max_attempts = 5
-
+    persistent = study("Persistent", Search, max_attempts=5)
     pai.add("train-0.1-8", ends_as="FAILED", exit_code=3)
     pai.add("train-0.1-9")
     forge(asked("train-0.1-8", batch="8"), asked("train-0.1-9", batch="9"))
-    sweep = Persistent()
+    sweep = persistent
     sweep.run()
     check_posts(pai)
     rows = {row["batch"]: row["state"] for row in sweep.output().rows()}
@@ -187,16 +183,14 @@ def test_no_folder_of_the_journal_is_written_to(pai, hdfs, caplog, state):
         def output_dir(self):
             return f"{self.folder}/{self.name}"
 
-    class Proposes(Search):
-        kind = Placed
-
+    proposes = study("Proposes", Search, kind=Placed)
     place = hdfs / "other/train-0.1-9"
     place.mkdir(parents=True)
     (place / "_SUCCESS").touch()
     pai.add("train-0.1-9", ends_as=state, exit_code=3)
     pai.jobs["train-0.1-9"].config["outputDir"] = "$PAI_DEFAULT_FS_URI/out/train-0.1-9"
     forge(asked("train-0.1-9", "Placed", batch="9", folder="/other"))
-    Proposes().run()
+    proposes.run()
     check_posts(pai)
     assert "the output folder of job 'train-0.1-9' is" in ignored(caplog)[0]
     assert [path.name for path in place.iterdir()] == ["_SUCCESS"]
@@ -281,15 +275,10 @@ def test_a_run_submits_a_failing_point_no_more_often_than_its_limit(pai, event, 
     """Whatever numbers the journal has."""
     pai.plan = end_of(failing=["train"])
 
-    class Fails(Study):
-        max_attempts = attempts
-
-        def points(self):
-            return grid(Train, rate=[0.1])
-
+    fails = study("Fails", max_attempts=attempts, points=lambda: grid(Train, rate=[0.1]))
     forge(event)
     with pytest.raises(PaiSweepFailed):
-        Fails().run()
+        fails.run()
     assert pai.submissions <= attempts
 
 

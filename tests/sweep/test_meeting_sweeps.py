@@ -10,7 +10,7 @@ from fault_server import Reply
 from faulty_hdfs import FaultyHdfs
 from other_process import run_elsewhere
 from pipelines import new_process
-from sweep_tasks import Proposing, Study, end_of, states
+from sweep_tasks import Proposing, Study, end_of, states, study
 
 from luigi_pai import PaiSweepFailed
 from luigi_pai.jobspec.arrays.jobs import jobs_in
@@ -77,12 +77,10 @@ def test_a_name_that_another_job_got_while_a_response_was_lost(pai, settings, mo
     class Packed(Study):
         rates, batches, points_per_job = (1, 2, 3, 4), (16,), 4
 
-    class Half(Packed):
-        name, results_dir, rates = "Half", "others", (1, 2)
-
+    sweep = study("Half", Packed, own_name="Half", results_dir="others", rates=(1, 2))
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("XDG_STATE_HOME", "elsewhere")
-        Half().run()
+        sweep.run()
     (half,) = pai.jobs.values()
     pai.jobs.clear()
     new_process()

@@ -13,7 +13,7 @@ import luigi
 import optuna
 import pytest
 from pipelines import new_process
-from sweep_tasks import states
+from sweep_tasks import states, study
 
 from luigi_pai import MissingPackage, PaiSweepFailed, PaiTask, SpecError, TaskRole
 from luigi_pai.jobspec.names import base_name
@@ -95,7 +95,7 @@ def test_optuna_does_not_log_the_study(monkeypatch, caplog, level):
     optuna_logger = logging.getLogger("optuna")
     monkeypatch.setattr(optuna_logger, "level", level)
     monkeypatch.setattr(optuna_logger, "handlers", [caplog.handler])
-    search = type("Search", (Search,), {"trials": 2})()
+    search = study("Search", Search, trials=2)
     assert len([point for point, _ in zip(search.points(), range(2), strict=False)]) == 2
     assert optuna_logger.level == level
     assert "A new study created in memory" not in caplog.text
@@ -107,11 +107,11 @@ def test_optuna_does_not_log_the_study(monkeypatch, caplog, level):
 def test_a_single_direction_says_what_is_best(caplog):
     """As best does; with several directions, no point is the best."""
     caplog.set_level(logging.INFO, "luigi-interface")
-    type("Search", (Search,), {"best": None, "direction": "min loss", "trials": 3})().run()
+    study("Search", Search, best=None, direction="min loss", trials=3).run()
     assert Search().results.summary().best == "min loss"
     assert "; best loss 0." in caplog.text
     for wrong in (["min loss", "max size"], "loss"):
-        assert _best_of(type("Search", (Search,), {"best": None, "direction": wrong})()) is None
+        assert _best_of(study("Search", Search, best=None, direction=wrong)) is None
 
 
 @pytest.mark.parametrize("kind", [Search, Unseeded, Several])
@@ -203,10 +203,7 @@ def test_a_note_of_another_form_is_none(pai, note):
     run = {"event": "run", "run": [1, "a"], "sweep": "Search", "file": __file__, "at": 1}
     JOURNAL.write_text(f"{json.dumps(run)}\n{json.dumps({'event': 'told', 'point': 'a', 'note': note})}\n")
 
-    class Short(Search):
-        trials = 3
-
-    sweep = Short()
+    sweep = study("Short", Search, trials=3)
     sweep.run()
     assert pai.submissions == 3
     assert [trial.intermediate_values for trial in sweep.study.trials] == [{}] * 3
@@ -386,13 +383,13 @@ def test_point_returns_nothing(pai):
     with pytest.raises(
         PaiSweepFailed, match=r"points\(\) raised TypeError: point\(\) returned None; return a task"
     ):
-        type("Silent", (Search,), {"point": lambda *_: None})().run()
+        study("Silent", Search, point=lambda *_: None).run()
     assert pai.submissions == 0
 
 
 def test_a_point_without_its_trial(pai, caplog):
     """A warning says that all trials are one point."""
-    type("Deaf", (Search,), {"point": lambda *_: Fit(x=0.5)})().run()
+    study("Deaf", Search, point=lambda *_: Fit(x=0.5)).run()
     assert (
         caplog.text.count("point() takes no value from its trial, so that all trials are one point: call ")
         == 1

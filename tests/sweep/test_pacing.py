@@ -91,7 +91,7 @@ def test_a_running_point_does_not_hold_its_job(server, monkeypatch):
     names, step, held = {task.name for task in Paced().points()}, Watcher.step, []
 
     def counted(watcher):
-        if len(watcher) == 5:
+        if len(watcher) == 5 and 0 not in held:
             jobs = [each for each in gc.get_objects() if isinstance(each, PaiJob)]
             held.append(sum(job.jobName in names for job in jobs))
         return step(watcher)
@@ -99,7 +99,7 @@ def test_a_running_point_does_not_hold_its_job(server, monkeypatch):
     monkeypatch.setattr(Watcher, "step", counted)
     Paced().run()
     assert server.submissions == 12
-    assert min(held) == 0
+    assert held[-1] == 0
 
 
 def test_a_new_sweep_on_0_7_is_watched_by_lists(server, settings):

@@ -8,7 +8,7 @@ from pathlib import Path
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train, run_with_messages, states
+from sweep_tasks import Study, Train, run_with_messages, states, study
 
 from luigi_pai import (
     ConfigError,
@@ -113,9 +113,7 @@ def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
 def test_eighty_points_are_eight_submissions(v2, monkeypatch):
     """At ten points a job."""
 
-    class Wide(Study):
-        rates = range(40)
-        points_per_job = 10
+    wide = study("Wide", rates=range(40), points_per_job=10)
 
     def status(api, name):
         if "-array-" not in name:  # 80 requests that are not what this is about
@@ -124,20 +122,16 @@ def test_eighty_points_are_eight_submissions(v2, monkeypatch):
 
     of_server = RestApi.status
     monkeypatch.setattr(RestApi, "status", status)
-    Wide().run()
+    wide.run()
     assert v2.submissions == 8
     assert sorted(name for jobs in packed(v2) for name in jobs) == sorted(
-        point.name for point in Wide().points()
+        point.name for point in wide.points()
     )
 
 
 def test_a_failed_point_is_packed_again_alone(v2):
     """As NAME__attempt2; what has succeeded is not run again, by this run or by a later one."""
     v2.plan = {"task_codes": {1: 255}}
-
-    class Twice(Packed):
-        max_attempts = 2
-        tolerance = 1
 
     with pytest.raises(PaiSweepFailed, match="2 of 6 points failed"):
         Packed(tolerance=1).run()
@@ -206,7 +200,7 @@ def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch
 def test_a_job_may_end_after_its_last_point(v2):
     """Its last lookups find no point to end, and its place is free when it has ended."""
     v2.plan = {"task_codes": {}, "runs_for": 30.0, "tasks_run_for": 5.0}
-    sweep = type("Packed", (Packed,), {"parallel_jobs": 1})()
+    sweep = study("Packed", Packed, parallel_jobs=1)
     began = v2.clock.time()
     sweep.run()
     assert states(sweep) == ["SUCCEEDED"] * 6
@@ -264,14 +258,9 @@ def test_points_have_their_own_events(v2):
         def note(task, status, *_, event=event):
             events.append((event.rpartition(".")[2], task.rate, is_array_name(status.name)))
 
-    class OfNoted(Packed):
-        tolerance = 1
-
-        def points(self):
-            return grid(Noted, rate=[1, 2, 3])
-
+    of_noted = study("OfNoted", Packed, tolerance=1, points=lambda: grid(Noted, rate=[1, 2, 3]))
     v2.plan = {"task_codes": {1: 255}}
-    OfNoted().run()
+    of_noted.run()
     assert sorted(events) == [
         ("failed", 2, True),
         *(("submitted", rate, True) for rate in (1, 2, 3)),
@@ -283,15 +272,12 @@ def test_a_point_is_found_without_hdfs(v2):
     """Alone, by another sweep and by another process: in the jobs of the user's list."""
     Packed().run()
 
-    class Overlaps(Packed):
-        rates = (2, 3, 4)
-        results_dir = "others"
-
+    overlaps = study("Overlaps", Packed, rates=(2, 3, 4), results_dir="others")
     assert all(point.complete() for point in Packed().points())
-    Overlaps().run()
-    assert packed(v2)[2:] == [[point.name for point in Overlaps().points()[4:]]]
+    overlaps.run()
+    assert packed(v2)[2:] == [[point.name for point in overlaps.points()[4:]]]
     new_process()
-    assert all(point.complete() for point in [*Packed().points(), *Overlaps().points()])
+    assert all(point.complete() for point in [*Packed().points(), *overlaps.points()])
     points = len(v2.jobs)
     Packed().points()[0].run()
     assert len(v2.jobs) == points
@@ -302,16 +288,11 @@ def test_points_that_wait_for_others_are_submitted_when_none_come(v2):
     points = Packed().points()[:4]
     v2.add(points[2].name, runs_for=0.1)
 
-    class Fourth(Packed):
-        points_per_job = 3
-
-        def points(self):
-            return points
-
+    fourth = study("Fourth", Packed, points_per_job=3, points=lambda: points)
     journal = Journal("results", Clock())
     journal.write({"event": "pruned", "point": points[3].name, "job": points[3].name})
-    Fourth().run()
-    assert states(Fourth()) == ["SUCCEEDED"] * 3 + ["PRUNED"]
+    fourth.run()
+    assert states(fourth) == ["SUCCEEDED"] * 3 + ["PRUNED"]
     assert packed(v2)[1:] == [[point.name for point in points[:2]]]
 
 
@@ -321,12 +302,7 @@ def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hd
     del hdfs
     points = Packed().points()
 
-    class Other(Packed):
-        points_per_job = 2
-
-        def points(self):
-            return points[1:2]
-
+    other = study("Other", Packed, points_per_job=2, points=lambda: points[1:2])
     looked_up = []
     latest = Book.latest
 
@@ -334,7 +310,7 @@ def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hd
         looked_up.append(name)
         result = latest(book, name, *arguments, **options)
         if looked_up == [point.name for point in points[:4]]:
-            Other().run()
+            other.run()
         return result
 
     monkeypatch.setattr(Book, "latest", found)
@@ -359,7 +335,7 @@ def test_a_job_that_was_claimed_and_not_sent_is_submitted_after_a_moment(v2, hdf
             Packed().run()
     assert v2.submissions == 0
     new_process()
-    sweep = type("Packed", (Packed,), {"points_per_job": 3})()
+    sweep = study("Packed", Packed, points_per_job=3)
     sweep.run()
     submitted = [base_name(name) for names in packed(v2) for name in names]
     assert sorted(submitted) == sorted(point.name for point in sweep.points())
@@ -384,7 +360,7 @@ def test_a_submission_that_arrives_after_its_sender_was_killed(v2, request, monk
         return submit(dialect, job)
 
     def sweep(points_per_job):
-        return type("Packed", (Packed,), {"points_per_job": points_per_job})()
+        return study("Packed", Packed, points_per_job=points_per_job)
 
     monkeypatch.setattr(V2Dialect, "submit", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -444,7 +420,7 @@ def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkey
     monkeypatch.setattr("luigi_pai.sweep.starting.RECENT", 0.3)
     points = Packed().points()
     v2.add(points[0].name, runs_for=1.0)
-    run = SweepRun(type("Packed", (Packed,), {"parallel_jobs": 1})())
+    run = SweepRun(study("Packed", Packed, parallel_jobs=1))
     changed = Table.changed
 
     def meanwhile(table, point, status):
@@ -473,12 +449,9 @@ def test_a_point_whose_lookup_is_refused_fails_alone(v2):
 def test_new_points_are_not_looked_up_one_by_one(v2):
     """A young list lacks them: of 40 points in 4 jobs only few are looked up."""
 
-    class Many(Study):
-        points_per_job = 10
-        rates = range(1, 21)
-
+    many = study("Many", points_per_job=10, rates=range(1, 21))
     v2.plan = {"task_codes": {}, "runs_for": 5}
-    Many().run()
+    many.run()
     assert len(v2.jobs) == v2.count("POST", r"/jobs") == 4
     assert v2.count("GET", r"/jobs/admin~train-\d+-\d+$") < 12
 
@@ -619,17 +592,15 @@ def test_a_message_that_a_v1_cluster_cannot_follow_changes_nothing(pai, settings
     settings(api_version=version)
     pai.plan = {"runs_for": 0.3}
 
-    class Alone(Packed):
-        points_per_job = 1
-
-    (answer,) = run_with_messages(Alone(), "points_per_job = 4")
+    alone = study("Alone", Packed, points_per_job=1)
+    (answer,) = run_with_messages(alone, "points_per_job = 4")
     assert answer.startswith("points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP")
-    assert states(Alone()) == ["SUCCEEDED"] * 6
+    assert states(alone) == ["SUCCEEDED"] * 6
 
 
 def test_a_message_that_the_points_cannot_follow_changes_nothing(v2):
     v2.plan = {"runs_for": 0.3}
-    sweep = type("Alone", (Unlike,), {"points_per_job": 1})()
+    sweep = study("Alone", Unlike, points_per_job=1)
     (answer,) = run_with_messages(sweep, "points_per_job = 4")
     assert "differs from that of 'train-1" in answer
     assert states(sweep) == ["SUCCEEDED"] * 3

@@ -119,7 +119,7 @@ def test_another_declaration_of_the_best_is_an_error(declaration):
         Best(declaration)
 
 
-# ---------------------------------------------------------------- a thousand at once
+# ---------------------------------------------------------------- many at once
 
 
 class Simulated:
@@ -273,14 +273,13 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
     return cluster, counts.rows
 
 
-@pytest.mark.slow
-def test_a_thousand_jobs_are_watched_by_one_engine(run):
+def test_four_hundred_jobs_are_watched_by_one_engine(run):
     """All at once, and each to its end; the lookups of a job do not grow with their number."""
-    few, _ = run(250, 250)
-    many, ended = run(1000, 1000)
+    few, _ = run(100, 100)
+    many, ended = run(400, 400)
     assert {each.row.state for each in ended} == {"SUCCEEDED"}
-    assert len({each.row.job for each in ended}) == many.most == 1000
-    assert many.lookups / 1000 < 1.5 * few.lookups / 250
+    assert len({each.row.job for each in ended}) == many.most == 400
+    assert many.lookups / 400 < 1.5 * few.lookups / 100
 
 
 def test_the_places_are_kept_full(run):
@@ -291,7 +290,7 @@ def test_the_places_are_kept_full(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("milliseconds", "longest"), [(1, 11.0), (5, 11.0), (20, 12.0)])
+@pytest.mark.parametrize(("milliseconds", "longest"), [(1, 11.0), (20, 12.0)])
 def test_short_jobs_on_a_slow_server(run, milliseconds, longest):
     """500 jobs of 1 s, 50 at once, take at the least 10 s; round trips of 20 ms add a fifth at most."""
     cluster, ended = run(500, 50, milliseconds / 1000, lambda _: 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from sweep_tasks import Study, Train, end_of
+from sweep_tasks import Study, Train, end_of, study
 
 from luigi_pai import PaiSweepFailed, grid
 
@@ -72,7 +72,7 @@ def test_a_column_of_best_that_no_point_has(pai, hdfs, caplog):
     """The nearest one is named."""
     for number in (1, 2, 3):
         write(hdfs, number, "metrics.json", {"accuracy": number / 10, "step": 3})
-    type("Programs", (Programs,), {"best": "max acuracy"})().run()
+    study("Programs", Programs, best="max acuracy").run()
     assert pai.submissions == 3
     told = "Programs: best = 'max acuracy': no point has acuracy (did you mean 'accuracy'?)"
     assert caplog.text.count(told) == 1
@@ -98,7 +98,7 @@ def test_a_point_that_has_failed_on_v1_says_why(pai, settings, text):
     """In a line: the last one of what the server says, if it is of the program."""
     settings(api_version="v1")
     pai.plan = end_of(failing=["0.1-16"], diagnostics=text)
-    type("One", (Study,), {"rates": (0.1,), "batches": (16,), "tolerance": 1})().run()
+    study("One", rates=(0.1,), batches=(16,), tolerance=1).run()
     (row,) = Study().output().rows()
     assert row["error"].endswith(DIAGNOSTICS[text])
 

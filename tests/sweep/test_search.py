@@ -9,7 +9,7 @@ from pathlib import Path
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train, end_of, states
+from sweep_tasks import Study, Train, end_of, states, study
 
 from luigi_pai import ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, grid
 from luigi_pai.api.rest_api import RestApi
@@ -470,14 +470,11 @@ def test_the_next_run_leaves_a_pruned_point_alone(pai, hdfs, monkeypatch):
     test_keep_stops_a_point_early(pai, hdfs, monkeypatch)
     new_process()
 
-    class Wider(Pruning):
-        name = "Pruning"
-
-        def points(self):
-            return grid(Reporting, rate=[0.1, 0.6, 0.2, 0.3])
-
-    Wider().run()
-    rows = Wider().output().rows()
+    wider = study(
+        "Wider", Pruning, own_name="Pruning", points=lambda: grid(Reporting, rate=[0.1, 0.6, 0.2, 0.3])
+    )
+    wider.run()
+    rows = wider.output().rows()
     assert [row["state"] for row in rows] == ["SUCCEEDED", "PRUNED", "SUCCEEDED", "SUCCEEDED"]
     assert rows[1]["accuracy"] == 0.4
     assert pai.submissions == 4

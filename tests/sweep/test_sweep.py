@@ -15,7 +15,7 @@ import luigi.scheduler
 import pytest
 from hdfs_outage import away_for_now
 from pipelines import build, new_process
-from sweep_tasks import Study, Train, end_of, run_with_messages, states
+from sweep_tasks import Study, Train, end_of, run_with_messages, states, study
 
 from luigi_pai import (
     AuthenticationError,
@@ -114,16 +114,11 @@ def test_what_was_taken_over_and_fails_is_submitted_again_at_once(pai):
     class Watched(Train):
         pass
 
-    class Retried(Study):
-        max_attempts = 2
-
-        def points(self):
-            return [Watched()]
-
+    retried = study("Retried", max_attempts=2, points=lambda: [Watched()])
     failed = []
     Watched.event_handler(PaiEvent.FAILED)(lambda _task, status, _error: failed.append(status.name))
     pai.add("train-0.1-16", runs_for=0.3, ends_as="FAILED", exit_code=3)
-    Retried().run()
+    retried.run()
     assert failed == ["train-0.1-16"]
     assert pai.posts()[1:] == ["train-0.1-16__attempt2"]
 
@@ -148,13 +143,10 @@ def test_points_may_differ_in_class_and_have_requirements():
         def name(self):
             return f"fit-{self.rate}"
 
-    class Both(Study):
-        def points(self):
-            return [Train(), *zipped(Fit, rate=[0.5, 0.6])]
-
-    assert Both().requires() == [Data()]
-    assert build(Both())
-    assert [row.get("task") for row in Both().output().rows()] == [None, "Fit", "Fit"]
+    both = study("Both", points=lambda: [Train(), *zipped(Fit, rate=[0.5, 0.6])])
+    assert both.requires() == [Data()]
+    assert build(both)
+    assert [row.get("task") for row in both.output().rows()] == [None, "Fit", "Fit"]
 
 
 def test_own_requirements_are_checked_against_those_of_the_points(pai):
@@ -197,15 +189,12 @@ def test_the_results_of_a_point_may_fail(tmp_path):
                 return {"loss": 0.5, "curve": list(range(1000)), **{f"v{n}": n for n in range(200)}}
             return super(Train, self).result()
 
-    class Files(Study):
-        def points(self):
-            return grid(Reads, batch=range(1, 9))
-
+    files = study("Files", points=lambda: grid(Reads, batch=range(1, 9)))
     for batch, content in {5: '{"loss": 0.25}', 6: "loss: 1", 7: "[1]", 8: " " * 1_000_001}.items():
         (tmp_path / str(batch)).mkdir()
         (tmp_path / str(batch) / "metrics.json").write_text(content)
-    Files().run()
-    table = Files().output().rows()
+    files.run()
+    table = files.output().rows()
     assert [row["state"] for row in table] == ["SUCCEEDED"] * 8
     assert [row["loss"] for row in table] == [None, None, 0.5, None, 0.25, None, None, None]
     errors = [row["error"] for row in table]
@@ -254,7 +243,7 @@ def test_a_point_with_another_attempt_is_pending_in_the_table(pai, written):
     """While other points run, its row does not show its failed job as a running one."""
     pai.plan = end_of(failing=["0.1-16"], runs_for=0.2)
     with pytest.raises(PaiSweepFailed, match="1 of 6 points failed"):
-        type("Repeats", (Study,), {"parallel_jobs": 1, "max_attempts": 2})().run()
+        study("Repeats", parallel_jobs=1, max_attempts=2).run()
     states_of_first = [of[0] for _, of in written]
     assert "RETRY_PENDING" in states_of_first
     assert "RUNNING" in states_of_first[states_of_first.index("RETRY_PENDING") :]
@@ -269,19 +258,17 @@ def test_a_failed_point_does_not_stop_the_others(pai):
     """Within the tolerance, as a share or a number; the table has its reason."""
     pai.plan = end_of(failing=["-0.2-16"])
 
-    class Tolerant(Study):
-        tolerance = 0.2
-
-    Tolerant().run()
-    assert states(Tolerant()) == ["SUCCEEDED"] * 2 + ["FAILED"] + ["SUCCEEDED"] * 3
-    assert Tolerant().output().rows()[2]["error"].startswith("exit code 3")
-    assert Tolerant().complete()
+    tolerant = study("Tolerant", tolerance=0.2)
+    tolerant.run()
+    assert states(tolerant) == ["SUCCEEDED"] * 2 + ["FAILED"] + ["SUCCEEDED"] * 3
+    assert tolerant.output().rows()[2]["error"].startswith("exit code 3")
+    assert tolerant.complete()
 
 
 def test_ten_failures_are_shown(pai, caplog):
     """In the log and in the error; all are in the table."""
     pai.plan = end_of(failing=["train"])
-    sweep = type("Failing", (Study,), {"batches": range(5), "tolerance": 14, "parallel_jobs": 15})()
+    sweep = study("Failing", batches=range(5), tolerance=14, parallel_jobs=15)
     with caplog.at_level("WARNING", "luigi-interface"), pytest.raises(PaiSweepFailed) as caught:
         sweep.run()
     shown = [record.getMessage() for record in caplog.records]
@@ -295,7 +282,7 @@ def test_ten_failures_are_shown(pai, caplog):
 def test_the_tolerance_is_a_share_or_a_number(pai, tolerance, fails):
     """0.15 of six points is none, 0.17 is one."""
     pai.plan = end_of(failing=["-0.3-32"])
-    sweep = type("Tolerates", (Study,), {"tolerance": tolerance})()
+    sweep = study("Tolerates", tolerance=tolerance)
     if fails:
         with pytest.raises(PaiSweepFailed, match="1 of 6 points failed"):
             sweep.run()
@@ -314,18 +301,14 @@ def test_a_tolerance_of_one_is_one_point(pai):
 def test_a_sweep_that_cannot_succeed_stops_early(pai):
     """It submits no more, and says which points failed, why, and what becomes of those that run."""
 
-    class Long(Study):
-        batches = tuple(range(16, 46))
-        parallel_jobs = 3
-        tolerance = 1
-
+    long = study("Long", batches=tuple(range(16, 46)), parallel_jobs=3, tolerance=1)
     pai.plan = lambda name: {
         "ends_as": "FAILED",
         "exit_code": 3,
         "runs_for": 0 if name[-2:] in ("16", "17") else 60,
     }
     with pytest.raises(PaiSweepFailed) as caught:
-        Long().run()
+        long.run()
     assert pai.submissions < 10
     lines = str(caught.value).splitlines()
     assert lines[0] == "sweep 'Long' failed: 2 of 90 points failed, and tolerance = 1 allows 1"
@@ -335,7 +318,7 @@ def test_a_sweep_that_cannot_succeed_stops_early(pai):
     assert re.fullmatch("  [12] jobs? continues?; the next run of the sweep takes (it|them) over", lines[4])
     assert caught.value.sweep == "Long"
     assert len(caught.value.failed) == 2
-    assert not Long().complete()
+    assert not long.complete()
 
 
 def test_a_point_that_fails_is_submitted_again(pai):
@@ -344,13 +327,10 @@ def test_a_point_that_fails_is_submitted_again(pai):
         end_of(failing=["-0.1-16", "-0.2-16"])(name) if name != "train-0.1-16__attempt2" else {}
     )
 
-    class Again(Study):
-        max_attempts = 2
-        tolerance = 1
-
-    Again().run()
-    assert states(Again()) == ["SUCCEEDED"] * 2 + ["FAILED"] + ["SUCCEEDED"] * 3
-    assert [row["job"] for row in Again().output().rows()][::2] == [
+    again = study("Again", max_attempts=2, tolerance=1)
+    again.run()
+    assert states(again) == ["SUCCEEDED"] * 2 + ["FAILED"] + ["SUCCEEDED"] * 3
+    assert [row["job"] for row in again.output().rows()][::2] == [
         "train-0.1-16__attempt2",
         "train-0.2-16__attempt2",
         "train-0.3-16",
@@ -360,7 +340,7 @@ def test_a_point_that_fails_is_submitted_again(pai):
 
 def test_a_job_that_somebody_stopped_is_not_submitted_again(pai):
     pai.plan = lambda name: {"ends_as": "STOPPED", "exit_code": 214} if "0.1-16" in name else {}
-    sweep = type("Stopped", (Study,), {"max_attempts": 5, "tolerance": 1})()
+    sweep = study("Stopped", max_attempts=5, tolerance=1)
     sweep.run()
     assert states(sweep).count("STOPPED") == 1
     assert pai.submissions == 6
@@ -378,15 +358,10 @@ def test_a_point_that_cannot_be_submitted_fails_alone(pai):
                 raise RuntimeError("no data")
             return super().job()
 
-    class Mixed(Study):
-        tolerance = 2
-
-        def points(self):
-            return [*grid(Train, rate=[0.1, 0.2]), Odd(rate=0.9)]
-
-    Mixed().run()
+    mixed = study("Mixed", tolerance=2, points=lambda: [*grid(Train, rate=[0.1, 0.2]), Odd(rate=0.9)])
+    mixed.run()
     assert pai.posts() == ["train-0.1-16", "train-0.2-16"]
-    taken, done, odd = Mixed().output().rows()
+    taken, done, odd = mixed.output().rows()
     assert taken["error"].startswith("the name 'train-0.1-16' belongs to a job of user 'bob'")
     assert done["state"] == "SUCCEEDED"
     assert odd["state"] == "FAILED"
@@ -462,17 +437,9 @@ def test_all_problems_are_said_before_anything_is_sent(pai, case):
     """Of the sweep's limits and of its points, in one error."""
     points, expected = WRONG[case]
 
-    class Wrong(Study):
-        tolerance = 1.5
-        parallel_jobs = -1
-        max_attempts = 0
-        best = "accuracy"
-
-        def points(self):
-            return points()
-
+    wrong = study("Wrong", tolerance=1.5, parallel_jobs=-1, max_attempts=0, best="accuracy", points=points)
     with pytest.raises(SpecError) as caught:
-        Wrong().run()
+        wrong.run()
     text = str(caught.value)
     assert text.startswith("sweep 'Wrong' was not submitted: ")
     for part in (
@@ -489,25 +456,20 @@ def test_all_problems_are_said_before_anything_is_sent(pai, case):
 def test_complete_names_an_invalid_limit(pai):
     """A class attribute may have any type; nothing is read or requested with it."""
 
-    class Lenient(Study):
-        tolerance = "5%"
-
+    lenient = study("Lenient", tolerance="5%")
     with pytest.raises(SpecError, match=r"tolerance: '5%' is not a share below 1, such as 0\.05, or a whole"):
-        Lenient().complete()
+        lenient.complete()
     assert pai.answers == []
 
 
 def test_too_many_points_are_an_error_that_says_what_to_do(pai):
     """Also of a generator without an end."""
 
-    class Endless(Study):
-        max_points = 30
-
-        def points(self):
-            return (Train(rate=float(number)) for number in itertools.count())
-
+    endless = study(
+        "Endless", max_points=30, points=lambda: (Train(rate=float(number)) for number in itertools.count())
+    )
     with pytest.raises(SpecError, match="more than max_points = 30; set max_points to a higher number"):
-        Endless().run()
+        endless.run()
     assert pai.posts() == []
 
 
@@ -557,11 +519,9 @@ def test_messages_change_limits_while_it_runs(pai):
     """Each is answered; what is wrong changes nothing."""
     pai.plan = end_of(runs_for=0.3)
 
-    class Slow(Study):
-        parallel_jobs = 1
-
+    slow = study("Slow", parallel_jobs=1)
     answers = run_with_messages(
-        Slow(),
+        slow,
         "dance",
         "parallel_jobs = many",
         "tolerance = 1.5",
@@ -575,13 +535,13 @@ def test_messages_change_limits_while_it_runs(pai):
     assert answers[3] == "max_attempts = 3 (before: 1)"
     assert re.fullmatch("6 points: 1 (running|waiting)", answers[4])
     assert answers[5] == "parallel_jobs = 6 (before: 1)"
-    assert states(Slow()) == ["SUCCEEDED"] * 6
+    assert states(slow) == ["SUCCEEDED"] * 6
 
 
 def test_a_stop_message_stops_the_jobs(pai):
     """No more are submitted, and the sweep fails."""
     pai.plan = end_of(runs_for=60)
-    sweep = type("ToStop", (Study,), {"tolerance": 5})()
+    sweep = study("ToStop", tolerance=5)
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
         run_with_messages(sweep, "stop", when=lambda: pai.submissions == 4)
     assert pai.submissions == 4
@@ -591,7 +551,7 @@ def test_a_stop_message_stops_the_jobs(pai):
 
 def test_a_sweep_that_submits_nothing_waits_for_a_message(pai):
     """With parallel_jobs = 0 from the start."""
-    sweep = type("Held", (Study,), {"parallel_jobs": 0})()
+    sweep = study("Held", parallel_jobs=0)
     answers = run_with_messages(sweep, "status", "parallel_jobs = 6")
     assert answers == ["6 points: none begun", "parallel_jobs = 6 (before: 0)"]
     assert states(sweep) == ["SUCCEEDED"] * 6
@@ -601,7 +561,7 @@ def test_a_sweep_that_submits_nothing_waits_for_a_message(pai):
 def test_a_home_folder_for_the_table(monkeypatch, tmp_path):
     """As a shell writes it."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    sweep = type("AtHome", (Study,), {"results_dir": "~/results"})()
+    sweep = study("AtHome", results_dir="~/results")
     assert sweep.output().folder == f"{tmp_path}/results"
 
 
@@ -639,7 +599,7 @@ def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
     """Requests are repeated for some seconds only. The message can be sent again."""
     pai.plan = end_of(runs_for=60)
     answers = Mending(pai.fail("PUT", "/jobs/", "hang", times=float("inf")))
-    sweep = type("ToStop", (Study,), {"tolerance": 5})()
+    sweep = study("ToStop", tolerance=5)
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
         run_with_messages(sweep, "stop", "stop", answers=answers, when=lambda: len(pai.posts()) == 4)
     assert answers[0].startswith("0 jobs asked to stop; ")
@@ -724,7 +684,7 @@ def test_a_point_keeps_its_place_until_its_end_is_known(pai, hdfs, monkeypatch):
 
     monkeypatch.setattr(Ending, "record", recorded)
     monkeypatch.setattr(Table, "ended", ended)
-    type("TwoAtOnce", (Study,), {"parallel_jobs": 2})().run()
+    study("TwoAtOnce", parallel_jobs=2).run()
     assert most == 2
     assert len(list(hdfs.rglob("_SUCCESS"))) == 6
 
@@ -734,9 +694,7 @@ def test_a_sweep_keeps_to_luigis_resource(pai):
     """It runs no more jobs at once than it holds of the resource pai."""
     most = 0
 
-    class Holds(Study):
-        resources = {"pai": 3}
-        parallel_jobs = 50
+    sweep = study("Holds", resources={"pai": 3}, parallel_jobs=50)
 
     def plan(name):
         nonlocal most
@@ -744,13 +702,13 @@ def test_a_sweep_keeps_to_luigis_resource(pai):
         return {"runs_for": 0.1 * len(name) if name.endswith("0.3-32") else 0.1}
 
     pai.plan = plan
-    Holds().run()
+    sweep.run()
     assert most == 3
 
 
 def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_sweep(pai, caplog):
     """Luigi repeats such a request for a minute, and then raises; jobs are watched on."""
-    sweep = type("Untold", (Study,), {"resources": {"pai": 5}})()
+    sweep = study("Untold", resources={"pai": 5})
     told = []
 
     def tell(value):
@@ -779,7 +737,7 @@ def test_it_says_where_it_stands(pai, caplog):
     """Counts, the best point, and the end; each failure once, with its reason."""
     caplog.set_level("INFO", logger="luigi-interface")
     pai.plan = end_of(failing=["-0.3-32"])
-    sweep = type("Says", (Study,), {"tolerance": 1, "best": "max accuracy"})()
+    sweep = study("Says", tolerance=1, best="max accuracy")
     told = []
     sweep.set_status_message = lambda text: told.append(("message", text))
     sweep.set_progress_percentage = lambda share: told.append(("percentage", share))
@@ -802,9 +760,7 @@ def test_it_says_where_it_stands(pai, caplog):
 def test_the_default_folder_of_results(settings):
     """In the user's home on HDFS where one is configured, else in the current folder."""
 
-    class Plain(Study):
-        results_dir = None
-
-    assert Plain().output().folder == "sweeps/Plain"
+    plain = study("Plain", results_dir=None)
+    assert plain.output().folder == "sweeps/Plain"
     settings(webhdfs_url="http://127.0.0.1:9", hdfs_user="anna")
-    assert Plain().output().folder == "$PAI_DEFAULT_FS_URI/user/anna/sweeps/Plain"
+    assert plain.output().folder == "$PAI_DEFAULT_FS_URI/user/anna/sweeps/Plain"
