@@ -96,10 +96,9 @@ def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus, 
     claim, flag = _claim_of(evidence, entry, status), evidence.flag
     if flag is not None and claim is None and not flag.holds(work.name):
         check_folder(status, work)
-        if watched or evidence.may_have_run():
-            flag.add(work.name, submitted_here=False)
-        else:
+        if not watched and not evidence.may_have_run():
             _warn_of_success(entry, f"its output folder {work.folder} does not exist")
+        flag.add(work.name, submitted_here=False)
     elif flag is not None and claim is not None and claim.state is None:
         flag.add(work.name, submitted_here=True)
         if not watched:  # the process that has watched it may have been killed when it added the flag
