@@ -248,7 +248,7 @@ class Cluster(JobRequests):
             **settings: as in ``call``.
 
         Raises:
-            TypeError: an iterable is none, such as a number.
+            TypeError: there is no iterable, or one is none, such as a number.
             ValueError: the iterables differ in length.
             PaiError: as in ``call``; jobs that were submitted before the error continue.
         """

@@ -69,9 +69,12 @@ def arguments_of(iterables: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Return the positional arguments of each call of ``map``.
 
     Raises:
-        TypeError: something cannot be iterated over.
+        TypeError: there is no iterable, or something cannot be iterated over.
         ValueError: the iterables differ in length.
     """
+    if not iterables:
+        hint = "write map(fit, [0.1, 0.2], ...), without the argument's name"
+        raise TypeError(f"map() needs a list of values: {hint}; kwargs={{...}} are the same for all calls")
     for each in iterables:
         if not hasattr(each, "__iter__") and not hasattr(each, "__getitem__"):
             raise TypeError(f"map() calls a function for each element of a list: write [{each!r:.40}]")
@@ -132,6 +135,8 @@ def _checked(function: Any, settings: Mapping[str, Any], calls: int) -> Function
         text = f"is not a setting of a job{nearest(key, [*called.arguments, *sorted(SETTINGS)])}"
         if key in called.arguments:
             text = f"is an argument of {called.name}(): write kwargs={{{key!r}: {value!r:.20}}}"
+            if calls > 1 and isinstance(value, (list, tuple, range)):
+                text += f", the same for all calls, or map({called.name}, ..., {value!r:.20}), one for each"
         problems.append(Problem(key, text))
     if not settings.get("image"):
         problems.append(Problem("image", 'is missing; name a Docker image, such as image="python:3.11"'))

@@ -71,7 +71,13 @@ class Function:
         try:
             self._bound(args, kwargs)
         except TypeError as error:
-            return [f"cannot be called with these arguments: {error}"]
+            hint = ""
+            if len(args) == 1 and isinstance(args[0], (tuple, list)):
+                hint = (
+                    f"; a {type(args[0]).__name__} is one argument: give map() a list for each argument, as "
+                    f"in map({self.name}, [0.1, 0.2], [10, 20]) or map({self.name}, *zip(*pairs))"
+                )
+            return [f"cannot be called with these arguments: {error}{hint}"]
         return []
 
     def pack(self, packages: Any) -> None:
@@ -86,8 +92,8 @@ class Function:
     def job_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """Return the name of the job that calls the function with these arguments.
 
-        It has a hash of the function, of the code and the values that the function uses, and of the
-        arguments. ``f(1)``, ``f(x=1)`` and, if 1 is its default, ``f()`` are one job.
+        It has a hash of the function, of the code, the values and the ``packages`` that the function uses,
+        and of the arguments. ``f(1)``, ``f(x=1)`` and, if 1 is its default, ``f()`` are one job.
         """
         parts = (*self._identity, _text(self._bound(args, kwargs), self.payload))
         digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
@@ -96,14 +102,14 @@ class Function:
 
     @functools.cached_property
     def _identity(self) -> tuple[Any, ...]:
-        """What is the same for all calls: the function, its code, and the values that the code uses."""
+        """What is the same for all calls: the function, its code, and the values and packages it uses."""
         reach = self.payload.reach
         used = sorted(
             (name, _text(value, self.payload))
             for name, value, _ in reach.values.values()
             if not (isinstance(value, FunctionType) and value in reach.functions)
         )
-        return self.kind.__module__, self.kind.__qualname__, reach.digest, used
+        return self.kind.__module__, self.kind.__qualname__, reach.digest, used, *self.payload.packages
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return all arguments by name, with the defaults of those that are not given.

@@ -128,7 +128,8 @@ def _run(task: "Any", function: str) -> None:
     own = task.pai.current()
     if result is None or own.index:  # only the first task reports the result
         return
-    text = json.dumps(result, default=functools.partial(_json_value, called, is_strict=bool(function)))
+    whole = result.get("result") if function else result
+    text = json.dumps(result, default=functools.partial(_json_value, called, whole, is_strict=bool(function)))
     if len(text) > LARGEST_METRICS:
         wrong = "{}() returned {:,} bytes of JSON; {:,} at most: write large results to files in output_dir"
         raise ValueError(wrong.format(called, len(text), LARGEST_METRICS))
@@ -145,10 +146,10 @@ def _run(task: "Any", function: str) -> None:
     sys.stderr.write(RESULT + text + "\n" if len(text) <= _LONGEST else "")
 
 
-def _json_value(called: str, value: "Any", *, is_strict: bool) -> "Any":
+def _json_value(called: str, whole: "Any", value: "Any", *, is_strict: bool) -> "Any":
     """Return a set or an array as a list, a number of numpy or torch as a number, anything else as text.
 
-    If ``is_strict``, anything else is a TypeError.
+    If ``is_strict``, anything else is a TypeError. It names the key that the ``whole`` result has for it.
     """
     import luigi_pai.runtime as pai
 
@@ -158,7 +159,9 @@ def _json_value(called: str, value: "Any", *, is_strict: bool) -> "Any":
     if isinstance(plain, str) and hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(plain, str):
-        what = "{}() returned a {}".format(called, type(value).__name__)
+        keys = [key for key, part in whole.items() if part is value] if isinstance(whole, dict) else []
+        place = " as {!r}".format(keys[0]) if keys else ""
+        what = "{}() returned a {}{}".format(called, type(value).__name__, place)
         if is_strict:
             raise TypeError(
                 what + ", which JSON does not have: return numbers, strings, lists and dicts of these"
@@ -197,12 +200,12 @@ def _mount_of(path: str) -> str:
 
 
 def _show(error: BaseException) -> None:
-    """Print the traceback without its first frames, which are of this package."""
+    """Print the traceback without its first frames, which are of this package and, for a result, of json."""
     sys.stdout.flush()
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, CALLER):
+    frames, ours = error.__traceback__, (__file__, CALLER, json.__file__, json.encoder.__file__)
+    while frames is not None and frames.tb_frame.f_code.co_filename in ours:
         frames = frames.tb_next
-    traceback.print_exception(type(error), error, frames or error.__traceback__)
+    traceback.print_exception(type(error), error, frames)
 
 
 def _tell(text: str) -> None:

@@ -46,6 +46,7 @@ class Payload:
     Attributes:
         reach: the objects that ``work`` uses.
         problems: the reasons why the payload cannot be sent.
+        packages: the files of the packages, each as its name and a hash of its content, in order.
         file: the content of the zip; empty if there are problems.
         name: the zip's file name, which has a hash of the content; empty if there are problems.
     """
@@ -62,8 +63,9 @@ class Payload:
         self._secrets, self._owner = secrets, "" if function else "self."
         self.file, self.name = b"", ""
         files = dict(package_files(packages, self.problems))
-        if files:
-            self.reach.named["packages"] = repr(sorted(files.items()))
+        self.packages = sorted((name, hashlib.sha256(data).hexdigest()) for name, data in files.items())
+        if self.packages:
+            self.reach.named["packages"] = self.packages
         for name, content in files.items():
             self._check_secrets(f"packages: {name}", "", content)
         method = b"" if self.problems else self._method()

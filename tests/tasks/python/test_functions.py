@@ -141,9 +141,11 @@ def test_any_callable_runs(cluster, settings_of_call, run_id):
 def test_a_result_that_json_does_not_have_fails_the_job(cluster, settings_of_call, run_id):
     """And is not returned as its repr."""
     with pytest.raises(
-        PaiJobFailed, match=r"TypeError: returning\(\) returned a object, which JSON does not"
-    ):
+        PaiJobFailed, match=r"TypeError: returning\(\) returned a object as 'value', which JSON does not"
+    ) as caught:
         cluster.call(returning, None, run_id, **settings_of_call).result()
+    assert "Traceback" not in str(caught.value)
+    assert [entry.name for entry in caught.traceback][1:] == ["result"]
     job = cluster.call(returning, {(1, 2), (3, 4)}, run_id, **settings_of_call)
     assert job.result() == {"value": [[1, 2], [3, 4]]}
 
@@ -263,6 +265,23 @@ def test_whatever_the_result_depends_on_is_in_the_name(nowhere, monkeypatch):
     assert name(scaled, 1, "x") != before
 
 
+def test_the_files_of_packages_are_in_the_name(nowhere, monkeypatch, tmp_path):
+    """A changed module makes a new job; the order of the packages does not."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for package in ("mine_one", "mine_two"):
+        (tmp_path / f"{package}.py").write_text("RATE = 1\n")
+    monkeypatch.setattr("luigi_pai.functions.call.Run.begin", lambda _: None)
+
+    def name(*packages):
+        return nowhere.call(added, 1, image="python:3", packages=packages).name
+
+    before = name("mine_one", "mine_two")
+    assert before == name("mine_two", "mine_one")
+    assert len({before, name("mine_one"), name()}) == 3
+    (tmp_path / "mine_two.py").write_text("RATE = 2\n")
+    assert name("mine_one", "mine_two") != before
+
+
 def test_what_the_result_does_not_depend_on_is_not_in_the_name(nowhere, monkeypatch):
     """The way to give an argument, the order of a dict or set, and the settings of the job."""
     name = functools.partial(named, nowhere, monkeypatch)
@@ -324,6 +343,18 @@ def test_map_checks_all_before_the_first_is_sent(nowhere):
         nowhere.map(added, [1, 2], [1], image="python:3")
     with pytest.raises(SpecError, match=r"name: is the same for all calls of map\(\); leave it out"):
         nowhere.map(added, [1, 2], image="python:3", name="one")
+    with pytest.raises(
+        TypeError, match=r"needs a list of values: write map\(fit, \[0\.1, 0\.2\], \.\.\.\), without"
+    ):
+        nowhere.map(added, kwargs={"first": [1, 2]}, image="python:3")
+    pairs = r"a list for each argument, as in map\(scaled, \[0\.1, 0\.2\], \[10, 20\]\) or map\(scaled, \*zip"
+    with pytest.raises(
+        SpecError, match=rf"argument: 'run_id'; a tuple is one argument: give map\(\) {pairs}"
+    ):
+        nowhere.map(scaled, [(1, "x"), (2, "x")], image="python:3")
+    both = r"the same for all calls, or map\(added, \.\.\., \[3, 4\]\), one for each$"
+    with pytest.raises(SpecError, match=rf"write kwargs=\{{'second': \[3, 4\]\}}, {both}"):
+        nowhere.map(added, [1, 2], image="python:3", second=[3, 4])
 
 
 def test_a_result_that_is_not_there_is_an_error(nowhere, monkeypatch):

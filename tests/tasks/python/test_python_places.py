@@ -243,7 +243,7 @@ def test_sets_and_arrays_of_a_result_are_lists(run_id):
     task.run()
     assert task.result() == {"set": ["a", "b"], "array": [2, 1], "tuple": [1, 2], "date": "2026-01-02"}
     log = OpenPai().cluster().job(task.name).logs("main")["all"]
-    assert "luigi_pai: work() returned a date, which is written as text: 2026-01-02\n" in log
+    assert "luigi_pai: work() returned a date as 'date', which is written as text: 2026-01-02\n" in log
 
 
 @on(("v1", True), ("v2", False))
