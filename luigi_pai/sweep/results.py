@@ -30,6 +30,7 @@ from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
+from luigi_pai.jobspec.hints import nearest
 from luigi_pai.notebook import Link, html_table
 from luigi_pai.sweep.progress import ranked
 from luigi_pai.sweep.results_files import csv_text, json_parts, page_parts
@@ -166,7 +167,7 @@ class SweepResults(luigi.Target):
             HdfsError: the file system failed.
             ValueError: ``results.json`` or ``results.partial.json`` is not a table.
         """
-        return self.read().rows
+        return list(map(_NamedColumns, self.read().rows))
 
     def summary(self) -> Summary:
         """Return the summary of the sweep. This raises the same errors as ``rows()``."""
@@ -237,6 +238,13 @@ class SweepResults(luigi.Target):
             return Path(path).read_bytes()
         except FileNotFoundError:
             return None
+
+
+class _NamedColumns(dict[str, Any]):
+    """A row of a table, whose KeyError names the columns."""
+
+    def __missing__(self, column: str) -> Any:
+        raise KeyError(f"no column {column!r}{nearest(str(column), self)}")
 
 
 def _is_table(document: Any) -> bool:

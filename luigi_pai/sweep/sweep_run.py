@@ -311,8 +311,12 @@ class SweepRun:
                 _have(table.without_metrics),
             )
         if table.without_result or table.result_error:
-            why = f"; the last error: {table.result_error}" if table.result_error else ""
-            logger.warning("%s: %s no result%s", self._name, _have(max(table.without_result, 1)), why)
+            rows = ((point.task._output_folder(), point.record.row) for point in table.points)  # noqa: SLF001  of this package
+            folder = next((folder for folder, row in rows if row and row.is_good and not row.result), None)
+            why = f"there is no metrics.json in {folder or 'output()'}, for example: let the job copy it to "
+            why += "$PAI_OUTPUT_DIR, or let result() of the task return a dict"
+            why = f"the last error: {table.result_error}" if table.result_error else why
+            logger.warning("%s: %s no result; %s", self._name, _have(max(table.without_result, 1)), why)
         if best is not None and not str(best) and (missing := best.missing()):
             logger.warning("%s: best = %r: %s", self._name, best.declaration, printable(missing))
 

@@ -36,16 +36,17 @@ _USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_param
 _MEANT = {
     meant: word
     for word, names in {
-        "image": "image docker_image container",
+        "image": "image docker_image container container_image",
         "tasks": "tasks task_roles",
         "instances": "instances nodes num_nodes num_workers",
-        "gpus": "gpus gpu num_gpus n_gpus",
+        "gpus": "gpus gpu num_gpus n_gpus ngpus gpu_count",
         "cpus": "cpus cpu num_cpus n_cpus cores",
         "memory_mb": "memory_mb memory mem ram",
-        "virtual_cluster": "virtual_cluster queue partition",
+        "virtual_cluster": "virtual_cluster queue partition vc",
         "run_timeout": "timeout walltime time_limit",
-        "max_attempts": "retries max_retries",
-        "parallel_jobs": "workers max_workers concurrency n_jobs",
+        "max_attempts": "retries max_retries num_retries attempts",
+        "parallel_jobs": "workers max_workers concurrency n_jobs parallel parallelism max_parallel max_jobs",
+        "tolerance": "max_failures max_failed allowed_failures",
         "env": "env envs environment env_vars",
         "batch_system": "batch_system htcondor_settings slurm_settings lsf_settings",
     }.items()
@@ -57,6 +58,7 @@ _ADVICE = {
     "env": "set variables in the command (export NAME=VALUE) or in work() (os.environ)",
     "batch_system": "leave it out, because all these tasks run on OpenPAI",
     "parallel_jobs": "the number of jobs at once is --workers of Luigi, or parallel_jobs of a PaiSweep",
+    "tolerance": "the number of points that may fail is tolerance of a PaiSweep",
 }
 
 if TYPE_CHECKING:
