@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _NUMBER_TEXT = re.compile(rf"[{SPACES}]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[{SPACES}]*")
 _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
+_IMAGE = re.compile("[:/]")  # is in most images, and in no name
 _DEFAULT_MEMORY_MB = 100  # the server's default for a role without memoryMB
 _LAST_PORT = 65535
 _KILL_ALL = "killAllOnCompletedTaskNumber"
@@ -147,6 +148,9 @@ def _shown(value: Any, path: Path) -> str:
 def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the problems that concern more than one field."""
     seen: dict[str, tuple[int, str]] = {}
+    job, image = str(document.get("jobName")), str(document.get("image") or ":")
+    if _IMAGE.search(job) and not _IMAGE.search(image):
+        yield Finding(("image",), f"{image!r} and the name {job!r} look swapped: the name comes first")
     for index, role in enumerate(list_of(document, "taskRoles")):
         name = mapping_of(role).get("name")
         if isinstance(name, str) and name:
