@@ -60,7 +60,7 @@ class _Commands(click.Group):
         if args[0] not in _COMMANDS:
             from luigi_pai.jobspec.hints import closest  # noqa: PLC0415  only a mistake needs it
 
-            near = closest(args[0], _COMMANDS)
+            near = closest(args[0], _COMMANDS) or closest("".join(args[1:2]), _COMMANDS)  # `opai job submit`
             ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
         name, command, rest = super().resolve_command(ctx, args)
         cluster = ctx.params["cluster"]

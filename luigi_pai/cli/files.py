@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import stat
 import sys
@@ -26,7 +27,7 @@ _jobs = click.option(
 
 
 @click.command()
-@click.argument("local", type=click.Path(exists=True))
+@click.argument("local")
 @click.argument("remote")
 @_jobs
 @on_cluster
@@ -37,6 +38,12 @@ def put(local: str, remote: str, *, jobs: int) -> None:
     left out, and so are files with credentials, such as .env and luigi.cfg. The HDFS or
     storage is that of [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
     """
+    if not os.path.exists(local):  # noqa: PTH110  never raises
+        hint = (
+            f": to send, write luigi-pai put {remote} '{local}'; to fetch, luigi-pai get '{local}' {remote}"
+        )
+        is_there = local.startswith(("$", "hdfs:"))
+        give_up(f"LOCAL, {local}, is not on this machine{hint if is_there else ''}")
     with plain_failures("stopped; what is on the cluster is whole, and the next put goes on from there"):
         from luigi_pai.files import cluster_files, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
 

@@ -54,15 +54,19 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
             warn_without_tags(cluster)
         several = [job for job in jobs if job not in single]
         mine = cluster.list() if several else []
-        meant = [job for pattern in several for job in matching(mine, pattern)]
-        meant += cluster.list(tags=tags) if tags else []
+        meant, missing = cluster.list(tags=tags) if tags else [], False
+        for pattern in several:
+            matches = matching(mine, pattern)
+            if not matches:
+                missing = True
+                complain(f"no job of yours matches {pattern!r}; luigi-pai list shows your jobs")
+            meant += matches
         found = {job.name: job for job in meant if not job.finished}
-        if (several or tags) and not found and not single:
+        if (several or tags) and not (found or single or missing):
             click.echo("no job of these is going on", err=True)
             return
         if found and not yes:
             ask(list(found))
-        missing = False
         for text in single:
             try:
                 status = _job_of(cluster, text)

@@ -47,6 +47,7 @@ _SHOWN_WITHIN, _LOOK_AGAIN = 60.0, 0.5  # seconds
 
 @click.command()
 @click.argument("file", required=False, metavar="FILE|-")
+@click.argument("further", nargs=-1, metavar="")
 @click.option("--like", "like", metavar="JOB", help="Submit an earlier job of yours once more.")
 @click.option(
     "--set",
@@ -62,6 +63,7 @@ _SHOWN_WITHIN, _LOOK_AGAIN = 60.0, 0.5  # seconds
 @on_cluster
 def submit(
     file: str | None,
+    further: tuple[str, ...],
     *,
     like: str | None,
     settings: tuple[str, ...],
@@ -80,6 +82,9 @@ def submit(
     """  # noqa: D301 - click needs a backspace here, not a backslash
     if (file is None) == (like is None):
         give_up("give a FILE (or - for standard input), or --like JOB")
+    if further:
+        hint = f"; did you mean --set {further[0]}?" if "=" in further[0] else ""
+        give_up(f"{further[0]} is one word too many{hint}")
     changes = [_change(text) for text in settings]
     with plain_failures("stopped; if the job was submitted, it goes on"):
         cluster = connect()

@@ -21,6 +21,7 @@ import click
 from luigi_pai.cli.failures import give_up
 from luigi_pai.console import user_error
 from luigi_pai.errors import PaiError
+from luigi_pai.jobspec.hints import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,6 +73,9 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
     from luigi.parameter import ParameterException  # noqa: PLC0415
     from luigi.task_register import Register, TaskClassException  # noqa: PLC0415
 
+    if module.startswith("--module"):
+        words = ["luigi-pai", click.get_current_context().info_name, *module.split("=")[1:], *arguments]
+        give_up(f"leave --module out: {' '.join(map(str, words[:4]))}")
     if module.startswith("-"):
         give_up(f"{module} stands before MODULE; write it after TASK: MODULE TASK {module}")
     _import(module)
@@ -114,10 +118,15 @@ def _wrong_word(arguments: Sequence[str]) -> str:
     except TaskClassException:
         near = [known for known in Register.task_names() if known.lower() == name.lower()]
         return f"there is no such task; did you mean {near[0]}?" if near else ""
+    every = [each if alone else f"{task}_{each}" for task, alone, each, _ in Register.get_all_params()]
+    own, known = ([f"--{each}".replace("_", "-") for each in names] for names in (parameters, every))
     for before, word in itertools.pairwise(arguments):
         key, equals, value = word.partition("=")
         if equals and not before.startswith("-") and key.replace("-", "_") in parameters:
             return f"{word} is no option; write --{key.replace('_', '-')} {value}"
+        is_known = any(each.startswith(key) for each in (*own, *known))  # argparse takes beginnings
+        if word.startswith("--") and " " not in word and not is_known:
+            return f"there is no option {key}{nearest(key, [*own, '--local-scheduler', '--workers'])}"
         asked = parameters.get(before.removeprefix("--").replace("-", "_"))
         is_flag = isinstance(asked, BoolParameter) and asked.parsing == BoolParameter.IMPLICIT_PARSING
         if is_flag and before.startswith("--") and word.lower() in ("true", "false"):

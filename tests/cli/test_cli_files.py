@@ -186,7 +186,7 @@ def test_names_cannot_move_the_cursor(run, home, fs):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["put", "gone", "/x"], 2, "Path 'gone' does not exist"),
+        (["put", "gone", "/x"], 2, "LOCAL, gone, is not on this machine"),
         (["put", "src"], 2, "Missing argument 'REMOTE'"),
         (
             ["put", "src", "relative"],
