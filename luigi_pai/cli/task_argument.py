@@ -88,10 +88,10 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
         wrong = _wrong_value(arguments) if isinstance(error, ValueError) else ""
         give_up(f"{arguments[0]} of {module}: {_missing(arguments[0], error) or f'{wrong}{error}'}")
     except Exception as error:  # noqa: BLE001  the user's code may raise any error
-        missing = sorted(getattr(Register.get_task_cls(arguments[0]), "__abstractmethods__", ()))
-        why = f"cannot be made: {user_error(error, whole_path=True)}"
-        if missing:
-            why = f"has no {', no '.join(missing)}"
+        from luigi_pai.tasks.attributes import missing_attributes  # noqa: PLC0415  loads Luigi
+
+        why = missing_attributes(Register.get_task_cls(arguments[0]))
+        why = why or f"cannot be made: {user_error(error, whole_path=True)}"
         give_up(f"{arguments[0]} of {module} {why}")
     return task
 

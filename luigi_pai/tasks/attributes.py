@@ -38,10 +38,11 @@ _MEANT = {
     for word, names in {
         "image": "image docker_image container container_image",
         "tasks": "tasks task_roles",
-        "instances": "instances nodes num_nodes num_workers",
-        "gpus": "gpus gpu num_gpus n_gpus ngpus gpu_count",
-        "cpus": "cpus cpu num_cpus n_cpus cores",
-        "memory_mb": "memory_mb memory mem ram",
+        "instances": "instances nodes num_nodes num_workers taskNumber",
+        "gpus": "gpus gpu num_gpus n_gpus ngpus gpu_count gpuNumber",
+        "cpus": "cpus cpu num_cpus n_cpus cores cpuNumber",
+        "memory_mb": "memory_mb memory mem ram memoryMB",
+        "shm_mb": "shm_mb shm shmMB",
         "virtual_cluster": "virtual_cluster queue partition vc",
         "run_timeout": "timeout walltime time_limit",
         "max_attempts": "retries max_retries num_retries attempts",
@@ -53,7 +54,19 @@ _MEANT = {
     for meant in names.split()
 }
 """Names that users bring from elsewhere -> the attribute that they mean, or a key of ``_ADVICE``."""
-_OF_ROLES = {"instances": "taskNumber", "gpus": "gpuNumber", "cpus": "cpuNumber", "memory_mb": "memoryMB"}
+_OF_ROLES = {
+    "instances": "taskNumber",
+    "gpus": "gpuNumber",
+    "cpus": "cpuNumber",
+    "memory_mb": "memoryMB",
+    "shm_mb": "shmMB",
+}
+_INSTEAD = {
+    ("tasks", "command"): 'write tasks = [TaskRole("main", COMMAND)] instead of command',
+    ("tasks", "commands"): 'write tasks = [TaskRole("main", COMMAND)] instead of commands',
+    ("work", "run"): "rename run(), which submits the job, to work(), which runs in its container",
+}
+"""A required attribute that a class lacks, and what it has in its place -> what to write."""
 _ADVICE = {
     "env": "set variables in the command (export NAME=VALUE) or in work() (os.environ)",
     "batch_system": "leave it out, because all these tasks run on OpenPAI",
@@ -204,6 +217,7 @@ def _warn(kind: type[luigi.Task]) -> None:
     warnings = [
         f"{name} is no attribute of a task, and has no effect: did you mean {near}?"
         for name, near in misspelt(kind, attribute_names(kind))
+        if name not in _MEANT
     ]
     warn_of_class(kind)
     own = {name for each in users_classes(kind) for name in vars(each)}
@@ -268,6 +282,14 @@ def _advice(ours: Collection[str], meant: str) -> str:
     if "protocol" in ours:
         return "write it into the protocol"
     return f"write {_OF_ROLES[meant]} of a TaskRole"
+
+
+def missing_attributes(kind: type) -> str:
+    """Return the required attributes that a class lacks, its place, and what to write; empty if none."""
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    own = {name for each in kind.__mro__ if not is_ours(each) for name in vars(each)}
+    advice = [text for (needed, name), text in _INSTEAD.items() if needed in missing and name in own]
+    return "; ".join([f"{_place(kind)} has no {', no '.join(missing)}".lstrip(), *advice]) if missing else ""
 
 
 def attribute_names(kind: type) -> list[str]:

@@ -194,7 +194,7 @@ def test_a_module_or_task_that_is_not_there(folder):
 
 def test_a_task_that_cannot_be_made_is_one_line(folder):
     text = luigi_pai(folder, "plan", "pipeline", "Bare", expect=2)
-    assert text == "luigi-pai plan: Bare of pipeline has no image, no name\n"
+    assert re.fullmatch(r"luigi-pai plan: Bare of pipeline \(pipeline.py:\d+\) has no image, no name\n", text)
     text = luigi_pai(folder, "run", "pipeline", "Broken", "--local-scheduler", expect=2)
     assert text.startswith("luigi-pai run: Broken of pipeline cannot be made: RuntimeError: oh no (")
     assert re.search(r"/pipeline.py:\d+\)\n$", text)
