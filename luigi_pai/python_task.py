@@ -161,6 +161,8 @@ class PaiPythonTask(PaiTask):
 
     _largest_metrics = LARGEST_METRICS
 
+    _empty_because = "work() returned nothing and reported nothing; return a dict, such as {'accuracy': 0.97}"
+
     def _secret_texts(self) -> list[str]:
         secret, parameters = self._values(self._payload())[1], self._private()
         hidden = {**secret, **parameters} if secret.keys() - parameters.keys() else secret
@@ -184,7 +186,7 @@ class PaiPythonTask(PaiTask):
         if not any(f"${_FILE}" in role.command for role in roles if isinstance(role, TaskRole)):
             raise SpecError(self.name, [Problem("tasks", _NEVER_RUNS)])
         self._check_secrets(self.job() if self.strict_shell else job)  # without the shell's quotes
-        return super()._check(job)
+        return [*super()._check(job), *(f"work {each}" for each in self._payload().warnings)]
 
     def _check_secrets(self, job: PaiJob | JobProtocol) -> None:
         """Check that a job without its payload, and its tags, have no secret in clear."""

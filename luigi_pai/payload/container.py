@@ -85,6 +85,10 @@ def main(file: str) -> int:
             _tell(
                 "multiprocessing imports what it calls: put it into a module, and send this along in packages"
             )
+        if isinstance(error, FileNotFoundError) and error.filename:
+            text = "{!r} is not in the container, which has no files of the machine that runs Luigi: "
+            advice = "send files with uploads to the folder data_dir, and open them in self.pai.data_dir"
+            _tell(text.format(error.filename) + advice)
         return 1
     return 0
 
@@ -123,8 +127,8 @@ def _run(task: "Any", function: str) -> None:
     called = function or "work"
     result = task.work()
     if result is not None and not isinstance(result, dict):
-        text = "work() returned {}, not a dict such as {{'accuracy': 0.97}}"
-        raise TypeError(text.format(type(result).__name__))
+        text = "work() of {} returned {}: return a dict, such as {{'accuracy': 0.97}}"
+        raise TypeError(text.format(type(task).__name__, type(result).__name__))
     own = task.pai.current()
     if result is None or own.index:  # only the first task reports the result
         return

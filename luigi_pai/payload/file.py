@@ -19,7 +19,7 @@ import cloudpickle
 
 from luigi_pai import runtime
 from luigi_pai.payload import container
-from luigi_pai.payload.packages import is_of_python, package_files
+from luigi_pai.payload.packages import is_beside, is_of_python, package_files
 from luigi_pai.payload.pickler import Pickler
 from luigi_pai.payload.reach import METHOD, Reach
 
@@ -47,6 +47,7 @@ class Payload:
         reach: the objects that ``work`` uses.
         problems: the reasons why the payload cannot be sent.
         packages: the files of the packages, each as its name and a hash of its content, in order.
+        warnings: what the container does not have, or does not keep.
         file: the content of the zip; empty if there are problems.
         name: the zip's file name, which has a hash of the content; empty if there are problems.
     """
@@ -62,6 +63,19 @@ class Payload:
         self.problems = list(self.reach.problems)
         self._secrets, self._owner = secrets, "" if function else "self."
         self.file, self.name = b"", ""
+        self.warnings = [
+            f"sets self.{name} in {place}, which stays in the container: return it, as in "
+            f"return {{{name!r}: {name}}}, and read it with result()"
+            for name, place in self.reach.unread()
+        ]
+        own = Path(getattr(sys.modules.get(kind.__module__), "__file__", None) or "no file").resolve()
+        sent = {*(packages or ()), *(each.partition(".")[0] for each in modules)}
+        for module, place in self.reach.imports.items():
+            top = module.partition(".")[0]
+            if top not in sent and is_beside(top, own.parent):
+                sent.add(top)
+                what = f"uses {module} in {place}, a module beside {own.name}"
+                self.warnings.append(f"{what}: unless the image has it, send it along, packages = [{top!r}]")
         files = dict(package_files(packages, self.problems))
         self.packages = sorted((name, hashlib.sha256(data).hexdigest()) for name, data in files.items())
         if self.packages:

@@ -40,12 +40,16 @@ class Flow:
 
     Attributes:
         names: attribute of the task -> line of its first use.
+        stored: attribute of the task -> line where the function first sets it.
+        loaded: attributes of the task that the function reads.
         any_names: the attributes of all objects that the function uses.
         passed: functions that the function calls with the task, each with the name of the parameter.
         escapes: whether the task gets to where it cannot be followed.
     """
 
     names: dict[str, int] = field(default_factory=dict)
+    stored: dict[str, int] = field(default_factory=dict)
+    loaded: set[str] = field(default_factory=set)
     any_names: set[str] = field(default_factory=set)
     passed: set[tuple[FunctionType, str]] = field(default_factory=set)
     escapes: bool = False
@@ -219,14 +223,18 @@ class _Machine:
             owner = _TASK if _TASK in (owner, self._pop(), self._pop()) else _UNKNOWN
         elif opcode == "STORE_ATTR":
             self._escape([self._pop()])
-        self._use(owner, name)
+        self._use(owner, name, is_stored=opcode == "STORE_ATTR")
         if opcode.startswith("LOAD"):
             self._stack.append(owner if name == "__class__" else _UNKNOWN)
 
-    def _use(self, owner: Any, name: str) -> None:
+    def _use(self, owner: Any, name: str, *, is_stored: bool = False) -> None:
         self._flow.any_names.add(name)
         if owner is _TASK:
             self._flow.names.setdefault(name, self._line)
+            if is_stored:
+                self._flow.stored.setdefault(name, self._line)
+            else:
+                self._flow.loaded.add(name)
 
     def _call(self, count: int, *, has_names: bool) -> None:
         if has_names:

@@ -29,7 +29,8 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
     for package in packages or ():
         found = _spec(package) if isinstance(package, str) else None
         if found is None or found.origin is None or not found.has_location:
-            problems.append(f"packages: {package!r} is no package or module that can be imported here")
+            what = f"{package!r} is no package or module that can be imported here"
+            problems.append(f"packages: {what}; write names as after import, such as packages = ['helpers']")
             continue
         place = Path(found.origin)
         files, wrong = _folder(place.parent) if found.submodule_search_locations else _module(place)
@@ -52,6 +53,15 @@ def is_of_python(module: str) -> bool:
     if file is None:
         return module in sys.stdlib_module_names
     return _is_below(file, "stdlib") and not is_third_party(module)
+
+
+def is_beside(module: str, folder: Path) -> bool:
+    """Return whether a folder has a module, or the package that the module is in."""
+    found = _spec(module.partition(".")[0])
+    if found is None or found.origin is None or not found.has_location:
+        return False
+    place = Path(found.origin).resolve()
+    return folder == (place.parent.parent if found.submodule_search_locations else place.parent)
 
 
 def is_third_party(module: str) -> bool:

@@ -20,7 +20,7 @@ from luigi_pai.payload.secrets import is_secret_name
 
 if TYPE_CHECKING:
     import dis
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 METHOD = "work"
 _NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks
@@ -50,6 +50,7 @@ class Reach:
         functions: the functions that are sent, each with the variables that have the task when it starts.
         values: ``id(value)`` -> name, value and place of the use, for each value that the functions use.
         named: the same values by their names, and the content of packages.
+        imports: name of a module -> place where the functions import it, or first use a value of it.
         problems: uses of objects that the container does not have.
     """
 
@@ -63,6 +64,7 @@ class Reach:
     functions: dict[FunctionType, set[str]] = field(default_factory=dict)
     values: dict[int, tuple[str, Any, str]] = field(default_factory=dict)
     named: dict[str, Any] = field(default_factory=dict)
+    imports: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     _flows: dict[FunctionType, Flow] = field(default_factory=dict)
     _uses: dict[FunctionType, set[FunctionType]] = field(default_factory=dict)  # function -> those it uses
@@ -79,6 +81,14 @@ class Reach:
             f"{function.__qualname__}\n{_text(function.__code__)}\n" for function in self.functions
         )
         return hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+    def unread(self) -> Iterator[tuple[str, str]]:
+        """Yield the attributes, each with its place, that the functions set on the task and never read."""
+        flows = self._flows.values()
+        read = {name for flow in flows for name in flow.loaded}
+        if not any(flow.escapes for flow in flows):
+            for function, flow in self._flows.items():
+                yield from ((name, _place(function, flow.stored[name])) for name in flow.stored.keys() - read)
 
     def takes(self, name: str, value: object) -> bool:
         """Return whether an attribute of the task or of its class is sent in clear."""
@@ -137,6 +147,8 @@ class Reach:
         is_new = id(value) not in self.values
         self.values.setdefault(id(value), (name, value, place))
         self.named[name] = value
+        module = getattr(value, "__name__" if isinstance(value, ModuleType) else "__module__", "")
+        self.imports.setdefault(str(module), place)
         if is_of_luigi(value):
             if is_new:
                 use = f"uses {name} in {place}" if place else "is of luigi or luigi_pai"
@@ -195,6 +207,7 @@ class Reach:
     ) -> None:
         """Add the global that an instruction uses; add a problem if it imports what the container lacks."""
         if each.opname == "IMPORT_NAME":
+            self.imports.setdefault(each.argval, place)
             names = None if before is None else before.argval
             if _is_absent(each.argval) and (each.argval, names) != ("luigi_pai", ("runtime",)):
                 self.problems.append(f"imports {each.argval} in {place}; {_NONE_THERE}")

@@ -42,7 +42,6 @@ _MEANT = {
         "gpus": "gpus gpu num_gpus n_gpus ngpus gpu_count gpuNumber",
         "cpus": "cpus cpu num_cpus n_cpus cores cpuNumber",
         "memory_mb": "memory_mb memory mem ram memoryMB",
-        "shm_mb": "shm_mb shm shmMB",
         "virtual_cluster": "virtual_cluster queue partition vc",
         "run_timeout": "timeout walltime time_limit",
         "max_attempts": "retries max_retries num_retries attempts",
@@ -54,16 +53,9 @@ _MEANT = {
     for meant in names.split()
 }
 """Names that users bring from elsewhere -> the attribute that they mean, or a key of ``_ADVICE``."""
-_OF_ROLES = {
-    "instances": "taskNumber",
-    "gpus": "gpuNumber",
-    "cpus": "cpuNumber",
-    "memory_mb": "memoryMB",
-    "shm_mb": "shmMB",
-}
+_OF_ROLES = {"instances": "taskNumber", "gpus": "gpuNumber", "cpus": "cpuNumber", "memory_mb": "memoryMB"}
 _INSTEAD = {
     ("tasks", "command"): 'write tasks = [TaskRole("main", COMMAND)] instead of command',
-    ("tasks", "commands"): 'write tasks = [TaskRole("main", COMMAND)] instead of commands',
     ("work", "run"): "rename run(), which submits the job, to work(), which runs in its container",
 }
 """A required attribute that a class lacks, and what it has in its place -> what to write."""

@@ -20,6 +20,7 @@ from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.notebook import is_notebook
 from luigi_pai.tasks.attributes import Task, attribute, check_class, overriding
 from luigi_pai.tasks.luigi_page import has_page
+from luigi_pai.tasks.outputs import NoResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -243,7 +244,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
         last = work.book.known(work.name)
         if last is not None and last.status is not None and last.status.state is JobState.FAILED:
             raise PaiJobError(f"{self} has no result, because its job {last.job!r} has failed")
-        return {}
+        empty = NoResult()
+        empty.why = f"the result of {self} is empty: {self._empty_because}"
+        return empty
 
     def _job(self) -> PaiJob | JobProtocol:
         """Return ``job()`` with what attributes of the task change in any job."""
@@ -252,6 +255,8 @@ class JobTask(MixinNaiveBulkComplete, Task):
     _api_version: ClassVar[str | None] = (
         None  # ``v1`` or ``v2`` if the job runs only on clusters with this version
     )
+
+    _empty_because = "the job put no metrics.json into $PAI_OUTPUT_DIR"
 
     _largest_metrics: ClassVar[int] = 1_000_000  # bytes of ``metrics.json``
 

@@ -36,6 +36,15 @@ class LastReports(dict[str, Any]):
     """The values of the last reports of a job that has written no ``metrics.json``."""
 
 
+class NoResult(dict[str, Any]):
+    """An empty result. Reading a key raises a KeyError with the reason, the attribute ``why``."""
+
+    why = ""
+
+    def __missing__(self, key: str) -> Any:
+        raise KeyError(f"{key!r}: {self.why}")
+
+
 class Outputs:
     """The output folder of a job, and the targets of ``output()`` if the task overrides it.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import logging
 import os
 import re
+import sys
 import sysconfig
 import zipfile
 from io import BytesIO
@@ -190,4 +192,36 @@ def test_names_that_are_no_package_with_files(name, tmp_path, monkeypatch):
     (tmp_path / "namespaced").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delattr("__main__.__spec__", raising=False)
-    assert f"packages: {name!r} is no package or module that can be imported here" in refused(task_with(name))
+    wanted = f"packages: {name!r} is no package or module that can be imported here; write names as after"
+    assert wanted in refused(task_with(name))
+
+
+@pytest.mark.parametrize("is_package", [False, True])
+def test_a_module_beside_the_task_is_warned_of(tmp_path, monkeypatch, is_package):
+    """It is imported at the top or in work(), and is neither sent nor installed."""
+    (tmp_path / "beside").mkdir()
+    (tmp_path / ("beside/__init__.py" if is_package else "beside.py")).write_text("def loss(): return 0.1\n")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "faraway.py").write_text("SIZE = 1\n")
+    (tmp_path / "tops.py").write_text(
+        "import beside, faraway, json\n"
+        "from python_tasks import InImage\n\n\n"
+        "class Top(InImage):\n"
+        "    def work(self):\n"
+        "        return {'loss': beside.loss() + faraway.SIZE, 'all': json.dumps(1)}\n\n\n"
+        "class Inside(InImage):\n"
+        "    def work(self):\n"
+        "        from beside import loss\n"
+        "        return {'loss': loss()}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    for name in ("beside", "faraway", "tops"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    tops = importlib.import_module("tops")
+    remedy = "a module beside tops.py: unless the image has it, send it along, packages = ['beside']"
+    top, inside = tops.Top(run_id="x"), tops.Inside(run_id="x")
+    assert top._payload().warnings == [f"uses beside in Top.work (tops.py:7), {remedy}"]
+    assert inside._payload().warnings == [f"uses beside in Inside.work (tops.py:12), {remedy}"]
+    monkeypatch.setattr(tops.InImage, "packages", ["beside"])
+    assert top._payload().warnings == inside._payload().warnings == []

@@ -205,10 +205,14 @@ def test_a_file_that_is_too_large_for_a_command_is_in_the_code_folder(run_id, tm
 @pytest.mark.parametrize(
     ("returned", "line"),
     [
-        ([1], "TypeError: work() returned list, not a dict such as {'accuracy': 0.97}"),
+        ([1], "TypeError: work() of Returns returned list: return a dict, such as {'accuracy': 0.97}"),
         (
             {"text": "x" * 20_000},
             "ValueError: work() returned 20012 characters of JSON; where no output folder",
+        ),
+        (
+            FileNotFoundError(2, "No such file or directory", "data.csv"),
+            "luigi_pai: 'data.csv' is not in the container, which has no files of the machine that runs",
         ),
         (
             pickle.PicklingError("Can't pickle <function f>: import of module 'm' failed"),
