@@ -28,7 +28,7 @@ from luigi_pai.config_file import (
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
 from luigi_pai.files import Storage, WebHdfs
 from luigi_pai.files.small_files import create_once, read_small
-from luigi_pai.files.storage.mounts import mount_of
+from luigi_pai.files.storage.mounts import is_on_own_disk, mount_of
 from luigi_pai.jobspec.demand import free_in
 from luigi_pai.jobspec.job import PaiJob, TaskRole
 
@@ -278,7 +278,7 @@ def _storage(settings: OpenPai, fs: Storage, image: str | None) -> Iterator[Chec
     there = "" if mount is None else f", and {mount.mount().path} in jobs"
     yield Check("storage", "ok", f"{fs.name} ({what}) is {here} here{there}")
     own = mount_of(here)
-    if own is not None and own.folder == "/" and facts.source.rpartition(":")[2] != here:
+    if is_on_own_disk(here, facts.source):
         text = f"{here} is on the disk of this machine, so {fs.name} may not be mounted there"
         yield Check("storage", "warn", text, "see the output of findmnt, and set storage_path")
     if own is not None and "blobfuse" in own.type + own.source:

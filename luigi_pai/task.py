@@ -6,6 +6,9 @@ import abc
 import functools
 import inspect
 import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -13,7 +16,7 @@ import luigi.worker
 
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import configured_secrets
-from luigi_pai.errors import Problem
+from luigi_pai.errors import Level, Problem
 from luigi_pai.jobspec.job import PaiJob, default_output
 from luigi_pai.jobspec.names import room_for_attempts
 from luigi_pai.tasks.attributes import attribute, is_ours
@@ -22,7 +25,7 @@ from luigi_pai.tasks.outputs import overridden_targets
 from luigi_pai.tasks.task_work import not_returned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.job import TaskRole
@@ -190,13 +193,25 @@ class PaiTask(JobTask):
 
         if not isinstance(job, PaiJob):
             raise not_returned(self.name, job, "a PaiJob")
-        further = [*room_for_attempts(self.name), *self._contradictions(job)]
+        further = [*room_for_attempts(self.name), *self._contradictions(job), *self._code_elsewhere(job)]
         known = OpenPai.current(self.cluster).cluster().book.api.detector.known
         warnings = [str(warning) for warning in check_job(job, further, api_version=known, names=_NAMES)]
         text = json.dumps(job.to_dict(), default=str)
         if any(json.dumps(secret)[1:-1] in text for secret in configured_secrets() if len(secret) >= _LONG):
             warnings.append("job() contains a password or token of luigi.cfg; every user can read jobs")
         return warnings
+
+    def _code_elsewhere(self, job: PaiJob) -> Iterator[Problem]:
+        """Yield a warning if a command names the code folder as it is called here, not in the container."""
+        code = (job.codeDir or "").rstrip("/")
+        there = code.rpartition("/")[2]
+        commands = "\n".join(str(getattr(role, "command", "")) for role in job.taskRoles)
+        for local, remote in self.uploads.items() if code and isinstance(self.uploads, Mapping) else ():
+            here = Path(local).name
+            named = re.search(rf"(?<![\w./$-]){re.escape(here)}/\S*", commands)
+            if str(remote).rstrip("/") == code and here != there and named:
+                text = f"is {there}/ in the container, and a command has {named[0]}: write {there}/ there"
+                yield Problem("code_dir", text, Level.WARNING)
 
     def _output_folder(self) -> str:
         """Return the output folder; if the server chooses it, ``USER/NAME`` in the server's own folder."""

@@ -24,7 +24,7 @@ from luigi_pai.files.writer import HdfsWriter
 from luigi_pai.outgoing.never_sent import log_left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from luigi_pai.files.volume import Volume
 
@@ -54,8 +54,9 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         """Raise HdfsError if a path is not on this file system. No file is looked up."""
         self.at(path)
 
-    def check_writable(self, path: str) -> None:
-        """Raise ConfigError if no job can write to a path, whoever submits it."""
+    def check_writable(self, path: str) -> Sequence[str]:  # noqa: ARG002
+        """Raise ConfigError if no job can write to a path, whoever submits it; return warnings."""
+        return ()
 
     def is_same(self, one: str, other: str) -> bool:
         """Return whether two paths are the same on this file system. Hosts are ignored."""

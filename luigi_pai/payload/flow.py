@@ -41,7 +41,7 @@ class Flow:
     Attributes:
         names: attribute of the task -> line of its first use.
         stored: attribute of the task -> line where the function first sets it.
-        loaded: attributes of the task that the function reads.
+        loaded: attribute of the task -> line where the function first reads it.
         any_names: the attributes of all objects that the function uses.
         passed: functions that the function calls with the task, each with the name of the parameter.
         escapes: whether the task gets to where it cannot be followed.
@@ -49,7 +49,7 @@ class Flow:
 
     names: dict[str, int] = field(default_factory=dict)
     stored: dict[str, int] = field(default_factory=dict)
-    loaded: set[str] = field(default_factory=set)
+    loaded: dict[str, int] = field(default_factory=dict)
     any_names: set[str] = field(default_factory=set)
     passed: set[tuple[FunctionType, str]] = field(default_factory=set)
     escapes: bool = False
@@ -231,10 +231,7 @@ class _Machine:
         self._flow.any_names.add(name)
         if owner is _TASK:
             self._flow.names.setdefault(name, self._line)
-            if is_stored:
-                self._flow.stored.setdefault(name, self._line)
-            else:
-                self._flow.loaded.add(name)
+            (self._flow.stored if is_stored else self._flow.loaded).setdefault(name, self._line)
 
     def _call(self, count: int, *, has_names: bool) -> None:
         if has_names:

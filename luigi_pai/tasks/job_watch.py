@@ -15,6 +15,7 @@ from luigi_pai.tasks.attributes import is_ours
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import LogStream
 from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
+from luigi_pai.tasks.outputs import READ_IT_THERE
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.work.signals import continues
 
@@ -69,7 +70,7 @@ class JobWatch:
         if not is_ours(type(self._task).run):
             return  # the user's own run() may write them
         for path in self._work.outputs.missing():
-            text = "Job %s has succeeded, but %s of output() is not on this machine: does the job write it?"
+            text = "Job %s has succeeded, but %s of output() is not on this machine; " + READ_IT_THERE
             logger.warning(text, name, path)
 
     def until_end(self, job: Submission, sleep: Callable[[float], None]) -> Update:

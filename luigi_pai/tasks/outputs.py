@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import posixpath
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,14 @@ import luigi.task
 from luigi_pai.runtime import attempt_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from luigi_pai.config import OpenPai
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.tasks.job_task import JobTask
 
 _METRICS = "metrics.json"
+READ_IT_THERE = "put it into $PAI_OUTPUT_DIR, leave output() out, and read self.input() / NAME"
 
 
 def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
@@ -135,6 +137,20 @@ class Outputs:
             f"{why}; once the server no longer knows the job, the task is complete only if output() is "
             "overridden and all its targets exist"
         )
+
+    def warnings(self, *, is_written_by_job: bool) -> Iterator[str]:
+        """Yield warnings about an output folder of this machine, and targets that no job can write."""
+        mount, folder = getattr(self.fs, "mount_path", None), str(self._folder)
+        is_here = folder.startswith((f"{Path.home()}/", f"{Path.cwd()}/"))
+        if is_here and self.fs is not None and not folder.startswith(f"{mount}/"):
+            text = f"output_dir: {folder} on the cluster's file system is not that folder of this machine"
+            yield f"{text}; write $PAI_DEFAULT_FS_URI/PATH, and copy results here with luigi-pai get"
+        for target in self._targets() if is_written_by_job else ():
+            path = str(getattr(target, "path", ""))
+            if type(target).__module__ == "luigi.contrib.hdfs.target" and not shutil.which("hadoop"):
+                yield f"output(): {path} needs the command hadoop; write from luigi_pai import HdfsTarget"
+            elif isinstance(target, luigi.LocalTarget) and not path.startswith("/"):
+                yield f"output(): {path} is on this machine, where no job writes it; {READ_IT_THERE}"
 
     def reports(self, job: str | None = None) -> list[dict[str, Any]]:
         """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.

@@ -15,6 +15,7 @@ from luigi_pai.console import is_users
 from luigi_pai.errors import ConfigError, Problem, SpecError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.settings import OF_TASKS
+from luigi_pai.tasks.attributes import is_ours
 from luigi_pai.tasks.outputs import Outputs, configured_files
 from luigi_pai.work.decide import Done, Refuse, Submit
 from luigi_pai.work.piece import Work
@@ -194,9 +195,10 @@ class TaskWork(Work):
 
     def check_job(self) -> list[str]:
         """Validate the job, check that its folder can be written, and return warnings."""
+        warnings = [*self.outputs.warnings(is_written_by_job=is_ours(type(self._task).run))]
         if self.outputs.fs is not None:
-            self.outputs.fs.check_writable(str(self.folder))
-        return self._task._check(self.job)  # noqa: SLF001  of this package
+            warnings += self.outputs.fs.check_writable(str(self.folder))
+        return [*warnings, *self._task._check(self.job)]  # noqa: SLF001  of this package
 
     def secrets(self) -> Sequence[str]:
         """Return the texts to redact in the job's logs and errors."""

@@ -48,6 +48,12 @@ def mount_of(path: str) -> Mount | None:
     return _covering(os.path.realpath(path), mounts())
 
 
+def is_on_own_disk(folder: str, source: str) -> bool:
+    """Return whether a folder is on the disk of this machine, so that ``source`` may not be mounted there."""
+    own = mount_of(folder)
+    return own is not None and own.folder == "/" and source.rpartition(":")[2] != folder
+
+
 def find_mounted(source: str, known: list[Mount] | None = None) -> str | None:
     """Return the folder at which this machine has what ``source`` names; None if it is not mounted.
 

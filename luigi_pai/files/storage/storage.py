@@ -14,11 +14,13 @@ from luigi_pai.errors import ConfigError, PaiApiError
 from luigi_pai.files.errors import HdfsError
 from luigi_pai.files.file_system import FileSystem
 from luigi_pai.files.paths import storage_path
-from luigi_pai.files.storage.mounts import find_mounted, on_this_machine
+from luigi_pai.files.storage.mounts import find_mounted, is_on_own_disk, on_this_machine
 from luigi_pai.files.storage.volume import MountedVolume
 from luigi_pai.jobspec.storage.mount import StorageMount
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from typing_extensions import Self
 
     from luigi_pai.api.dialects.storages import StorageFacts
@@ -96,7 +98,7 @@ class Storage(FileSystem):
         """Raise HdfsError if a path is not on this storage. The cluster is not asked where it is mounted."""
         storage_path(path, self.mount_path, self.mount_path)
 
-    def check_writable(self, path: str) -> None:
+    def check_writable(self, path: str) -> Sequence[str]:
         """Raise ConfigError if a job cannot use a path, or the storage is read-only there or here."""
         storage = OpenPai.current(self._cluster).cluster().storage
         with contextlib.suppress(PaiApiError, HdfsError):  # whoever uses the storage next waits for it
@@ -110,6 +112,11 @@ class Storage(FileSystem):
             if place != storage_path(path, self.mount_path, self.mount_path):
                 text = f"{path} is a path of this machine, which containers do not have"
                 raise ConfigError(f"{text}: write $PAI_DEFAULT_FS_URI{place}")
+            facts = OpenPai.current(self._cluster).cluster().server.storage(self.name)
+            if self.path and is_on_own_disk(volume.root, facts.source):
+                text = f"storage_path = {self.path} is on the disk of this machine, so {self.name} may not be"
+                return [f"{text} mounted there, and the job does not see its files: correct storage_path"]
+        return ()
 
     def is_same(self, one: str, other: str) -> bool:
         """Return whether two paths are the same in the storage."""

@@ -6,6 +6,7 @@ import pytest
 from train_task import Train
 
 from luigi_pai import ConfigError
+from luigi_pai.files.storage.mounts import Mount
 
 
 def refused(pai, *words: str) -> str:
@@ -77,3 +78,14 @@ def test_a_release_without_storages_although_it_is_mounted(pai, settings, storag
     settings(storage_path=storage)
     refused(pai, "this server has no storages")
     assert not list(storage.iterdir())
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_storage_path_on_the_disk_of_this_machine(settings, tmp_path, monkeypatch, caplog):
+    """The task runs, because only its user knows whether it is right."""
+    own = Mount("/dev/sda1", "/", "ext4", ())
+    monkeypatch.setattr("luigi_pai.files.storage.mounts.mounts", lambda: [own])
+    settings(storage_path=tmp_path)
+    Train().run()
+    text = f"storage_path = {tmp_path} is on the disk of this machine, so nfs1 may not be mounted there, and"
+    assert f"{text} the job does not see its files: correct storage_path" in caplog.text
