@@ -145,7 +145,8 @@ class OpenPai(Settings, luigi.Config):
                 else:
                     wrong.append(f"{key} contains a single %; write %%")
             except ValueError:
-                wrong.append(f"{key} is not {_KINDS.get(type(parameter), 'a number')}")
+                advice = getattr(SETTINGS[key].check, "advice", "")
+                wrong.append(f"{key} is not {_KINDS.get(type(parameter), 'a number')}: use {advice}")
         return wrong
 
     @classmethod

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _IN_COMPLETE = re.compile(
-    r"(Will not run .*) or any dependencies due to error in \w+\(\) method:\n.*\nluigi_pai\.[\w.]+: (.*)",
+    r"(Will not run .*) or any dependencies due to error in \w+\(\) method:\n.*\n"
+    r"(?:luigi_pai\.[\w.]+: |FileNotFoundError: \[Errno 2\] (?=protocol of ))(.*)",
     re.DOTALL,
 )
 _SUMMARY = re.compile(

@@ -123,7 +123,7 @@ class PaiProtocolTask(JobTask):
             for key in dict.fromkeys(map(str, given)):
                 if key not in used:
                     hint = nearest(key, dict.fromkeys(used))
-                    yield f"{field}.{key}: no part of the job has <% ${field}.{key} %>{hint}"
+                    yield f"{field}.{key}: has no effect: the job has no <% ${field}.{key} %>{hint}"
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:

@@ -160,7 +160,6 @@ class PaiPythonTask(PaiTask):
     # of PaiTask
 
     _largest_metrics = LARGEST_METRICS
-
     _empty_because = "work() returned nothing and reported nothing; return a dict, such as {'accuracy': 0.97}"
 
     def _secret_texts(self) -> list[str]:

@@ -269,7 +269,7 @@ def unanswered(
     untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
     through = THROUGH.format(proxy) if proxy else ""
     reason = f"no answer{through} ({reason_of(causes)})"
-    step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
+    step = "check webhdfs_url in [OpenPai], and that the NameNode runs; OpenPAI 0.16 and later have storages"
     if over is not None:
         reason = str(over)
         step = TOO_LARGE

@@ -133,7 +133,15 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             ValueError: ``mode`` is neither ``r`` nor ``w``.
         """
         if mode == "r":
-            return self.format.pipe_reader(self.fs.open_reader(self.path))
+            try:
+                return self.format.pipe_reader(self.fs.open_reader(self.path))
+            except HdfsError as error:
+                what, is_missing, _ = str(error).partition("; check the path")
+                folder, name = posixpath.split(self.path)
+                if is_missing and self.fs.exists(f"{folder}/_SUCCESS"):
+                    advice = f"its job has succeeded, and must put it: hdfs dfs -put {name} $PAI_OUTPUT_DIR/"
+                    error.args = (f"{what}; {advice}",)
+                raise
         if mode == "w":
             writer = self.fs.open_writer(self.path)
             pipe = self.format.pipe_writer(writer)

@@ -86,9 +86,8 @@ def main(file: str) -> int:
                 "multiprocessing imports what it calls: put it into a module, and send this along in packages"
             )
         if isinstance(error, FileNotFoundError) and error.filename:
-            text = "{!r} is not in the container, which has no files of the machine that runs Luigi: "
-            advice = "send files with uploads to the folder data_dir, and open them in self.pai.data_dir"
-            _tell(text.format(error.filename) + advice)
+            advice = "send files of your machine with uploads to data_dir, and open them in self.pai.data_dir"
+            _tell("{!r} is not in the container: {}".format(error.filename, advice))
         return 1
     return 0
 

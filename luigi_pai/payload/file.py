@@ -72,7 +72,7 @@ class Payload:
         sent = {*(packages or ()), *(each.partition(".")[0] for each in modules)}
         for module, place in self.reach.imports.items():
             top = module.partition(".")[0]
-            if top not in sent and is_beside(top, own.parent):
+            if top not in sent and is_beside(top, own):
                 sent.add(top)
                 what = f"uses {module} in {place}, a module beside {own.name}"
                 self.warnings.append(f"{what}: unless the image has it, send it along, packages = [{top!r}]")

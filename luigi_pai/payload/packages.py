@@ -55,13 +55,11 @@ def is_of_python(module: str) -> bool:
     return _is_below(file, "stdlib") and not is_third_party(module)
 
 
-def is_beside(module: str, folder: Path) -> bool:
-    """Return whether a folder has a module, or the package that the module is in."""
-    found = _spec(module.partition(".")[0])
-    if found is None or found.origin is None or not found.has_location:
-        return False
-    place = Path(found.origin).resolve()
-    return folder == (place.parent.parent if found.submodule_search_locations else place.parent)
+def is_beside(module: str, file: Path) -> bool:
+    """Return whether a module or package is in the folder of a file."""
+    found = _spec(module)
+    origin = found.origin if found is not None and found.has_location else None
+    return origin is not None and file.parent in Path(origin).resolve().parents[:2]
 
 
 def is_third_party(module: str) -> bool:

@@ -279,8 +279,7 @@ def _advice(ours: Collection[str], meant: str) -> str:
 def missing_attributes(kind: type) -> str:
     """Return the required attributes that a class lacks, its place, and what to write; empty if none."""
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
-    own = {name for each in kind.__mro__ if not is_ours(each) for name in vars(each)}
-    advice = [text for (needed, name), text in _INSTEAD.items() if needed in missing and name in own]
+    advice = [text for (lacks, has), text in _INSTEAD.items() if lacks in missing and has in vars(kind)]
     return "; ".join([f"{_place(kind)} has no {', no '.join(missing)}".lstrip(), *advice]) if missing else ""
 
 

@@ -257,7 +257,6 @@ class JobTask(MixinNaiveBulkComplete, Task):
     )
 
     _empty_because = "the job put no metrics.json into $PAI_OUTPUT_DIR"
-
     _largest_metrics: ClassVar[int] = 1_000_000  # bytes of ``metrics.json``
 
     def _kind(self) -> type:

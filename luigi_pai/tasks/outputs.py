@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.job_task import JobTask
 
 _METRICS = "metrics.json"
-READ_IT_THERE = "put it into $PAI_OUTPUT_DIR, leave output() out, and read self.input() / NAME"
+_READ_IT_THERE = "put it into $PAI_OUTPUT_DIR, leave output() out, and read self.input() / NAME"
 
 
 def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
@@ -150,7 +150,7 @@ class Outputs:
             if type(target).__module__ == "luigi.contrib.hdfs.target" and not shutil.which("hadoop"):
                 yield f"output(): {path} needs the command hadoop; write from luigi_pai import HdfsTarget"
             elif isinstance(target, luigi.LocalTarget) and not path.startswith("/"):
-                yield f"output(): {path} is on this machine, where no job writes it; {READ_IT_THERE}"
+                yield f"output(): {path} is on this machine, where no job writes it; {_READ_IT_THERE}"
 
     def reports(self, job: str | None = None) -> list[dict[str, Any]]:
         """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.

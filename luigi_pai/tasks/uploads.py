@@ -30,6 +30,10 @@ logger = logging.getLogger("luigi-interface")
 
 _COMPARED = 32 * 1024 * 1024  # largest upload in bytes whose content is compared with the last run's
 
+NO_FILES = (
+    "and [OpenPai] names none; write storage = NAME into luigi.cfg (OpenPAI 0.16 and later) or "
+    "webhdfs_url = http://NAMENODE:PORT (0.7 to 0.14; PORT: 5070 on an OpenPAI)"
+)
 _CODE_LIMIT = 200_000_000
 """Maximum size of a code folder in bytes; beyond it containers do not start (OpenPAI 0.7)."""
 
@@ -59,9 +63,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
         return
     if fs is None:
         raise ConfigError(
-            f"job {task.name!r} was not submitted: its uploads need a file system of the cluster, and "
-            "[OpenPai] names none; write storage = NAME into luigi.cfg (OpenPAI 0.16 and later) or "
-            "webhdfs_url = http://NAMENODE:PORT (0.7 to 0.14; PORT: 5070 on an OpenPAI)"
+            f"job {task.name!r} was not submitted: its uploads need a file system of the cluster, {NO_FILES}"
         ).in_section(chosen_section(task.cluster))
     problems: list[Problem] = []
     uploads = list(_prepared(task, named, problems))
@@ -119,7 +121,8 @@ def _prepared(task: PaiTask, named: Mapping[Any, Any], problems: list[Problem]) 
             fs = cluster_files(task.cluster, str(destination))
             yield Upload(fs, folder / Path(os.fspath(local)).expanduser(), str(destination))
         except TransferError as error:
-            problems += (Problem(where, str(problem)) for problem in error.problems)
+            base = "" if os.path.isabs(local) else f" (relative paths start at {folder})"  # noqa: PTH117
+            problems += (Problem(where, f"{problem}{base}") for problem in error.problems)
         except HdfsError as error:
             problems.append(Problem(where, str(error)))
 

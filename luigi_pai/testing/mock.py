@@ -9,6 +9,7 @@ from collections import UserDict
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 from urllib.parse import unquote
 
 import responses
@@ -35,6 +36,7 @@ _SETTINGS = {
     "poll_max": "0.02",
 }
 
+_NO_FILES = "and pai_mock has none: use the fixture pai, or set uploads = {} for the test"
 _STATES = (*(state.value for state in JobState), "SUCCEED")
 
 Answer = tuple[int, dict[str, str], str]
@@ -78,6 +80,7 @@ class PaiMock:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         self._stack.enter_context(luigi_configured(_SETTINGS, folder))
         self._stack.enter_context(self.mock)
+        self._stack.enter_context(patch("luigi_pai.tasks.uploads.NO_FILES", _NO_FILES))
         for method, path, answer in (
             (responses.POST, "/token", self._token),
             (responses.POST, "/jobs", self._post),

@@ -207,8 +207,9 @@ def test_what_is_no_number_names_its_key(settings):
     with pytest.raises(ConfigError) as caught:
         OpenPai()
     assert str(caught.value) == (
-        "[OpenPai] in luigi.cfg: expiration is not a whole number; read_timeout is not a number; "
-        "poll_min is not a number"
+        "[OpenPai] in luigi.cfg: expiration is not a whole number: use 60 to 604800 (seconds); "
+        "read_timeout is not a number: use a number of seconds greater than 0; "
+        "poll_min is not a number: use a number of seconds greater than 0"
     )
 
 

@@ -306,9 +306,9 @@ def test_what_cannot_be_read_names_its_section(settings, further):
     )
     assert refused() == (
         "[OpenPai:eu] in luigi.cfg: password contains a single %; write %%; "
-        "expiration is not a whole number; "
+        "expiration is not a whole number: use 60 to 604800 (seconds); "
         "token needs the environment variable NO_SUCH_VARIABLE, not set; set it, or write the value; "
-        "read_timeout of [OpenPai] is not a number"
+        "read_timeout of [OpenPai] is not a number: use a number of seconds greater than 0"
     )
 
 

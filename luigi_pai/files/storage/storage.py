@@ -112,8 +112,7 @@ class Storage(FileSystem):
             if place != storage_path(path, self.mount_path, self.mount_path):
                 text = f"{path} is a path of this machine, which containers do not have"
                 raise ConfigError(f"{text}: write $PAI_DEFAULT_FS_URI{place}")
-            facts = OpenPai.current(self._cluster).cluster().server.storage(self.name)
-            if self.path and is_on_own_disk(volume.root, facts.source):
+            if self.path and storage is not None and is_on_own_disk(volume.root, storage.facts().source):
                 text = f"storage_path = {self.path} is on the disk of this machine, so {self.name} may not be"
                 return [f"{text} mounted there, and the job does not see its files: correct storage_path"]
         return ()

@@ -120,7 +120,9 @@ def _used_prerequisites(
         name = role.get(field)
         if isinstance(name, str) and name not in known[kind]:
             what = f"prerequisite {name!r} of type {kind}"
-            yield Finding((*path, field), _no_such(what, name, known[kind]))
+            is_image = kind == "dockerimage" and {*name} & {"/", ":"}
+            advice = f"; add {{name: image, type: {kind}, uri: {name!r}}}, and write dockerImage: image"
+            yield Finding((*path, field), _no_such(what, name, known[kind]) + (advice if is_image else ""))
     for index, name in enumerate(list_of(role, "prerequisites")):
         if isinstance(name, str) and not any(name in names for names in known.values()):
             every = [other for names in known.values() for other in names]

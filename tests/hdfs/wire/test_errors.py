@@ -55,7 +55,7 @@ def test_an_address_without_a_server() -> None:
         WebHdfs("http://127.0.0.1:1", "alice").exists("/p")
     assert str(caught.value) == (
         "HDFS GETFILESTATUS /p on 127.0.0.1:1: no answer (Connection refused); "
-        "check webhdfs_url in [OpenPai], and that the NameNode runs"
+        "check webhdfs_url in [OpenPai], and that the NameNode runs; OpenPAI 0.16 and later have storages"
     )
 
 

@@ -201,8 +201,8 @@ def test_a_module_beside_the_task_is_warned_of(tmp_path, monkeypatch, is_package
     """It is imported at the top or in work(), and is neither sent nor installed."""
     (tmp_path / "beside").mkdir()
     (tmp_path / ("beside/__init__.py" if is_package else "beside.py")).write_text("def loss(): return 0.1\n")
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "faraway.py").write_text("SIZE = 1\n")
+    (tmp_path / "else" / "where").mkdir(parents=True)
+    (tmp_path / "else" / "where" / "faraway.py").write_text("SIZE = 1\n")
     (tmp_path / "tops.py").write_text(
         "import beside, faraway, json\n"
         "from python_tasks import InImage\n\n\n"
@@ -215,7 +215,7 @@ def test_a_module_beside_the_task_is_warned_of(tmp_path, monkeypatch, is_package
         "        return {'loss': loss()}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    monkeypatch.syspath_prepend(tmp_path / "else" / "where")
     for name in ("beside", "faraway", "tops"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     tops = importlib.import_module("tops")

@@ -212,7 +212,7 @@ def test_a_file_that_is_too_large_for_a_command_is_in_the_code_folder(run_id, tm
         ),
         (
             FileNotFoundError(2, "No such file or directory", "data.csv"),
-            "luigi_pai: 'data.csv' is not in the container, which has no files of the machine that runs",
+            "luigi_pai: 'data.csv' is not in the container: send files of your machine with uploads to",
         ),
         (
             pickle.PicklingError("Can't pickle <function f>: import of module 'm' failed"),
