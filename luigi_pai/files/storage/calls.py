@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from typing import TYPE_CHECKING, Generic, TypeVar
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,37 +15,6 @@ T = TypeVar("T")
 
 _MOST = 256
 """Maximum number of calls at once. Those that hang are among them, and no more threads are started then."""
-
-
-class _Call(threading.Thread, Generic[T]):
-    """A thread that makes a call. As a daemon it does not keep a process alive that ends meanwhile."""
-
-    def __init__(self, work: Callable[[], T], room: threading.Semaphore) -> None:
-        super().__init__(name="storage", daemon=True)
-        self._work = work
-        self._room = room
-        self._done = threading.Event()
-        self._error: BaseException | None = None
-        self._result: T
-
-    def run(self) -> None:
-        try:
-            self._result = self._work()
-        except BaseException as error:  # noqa: BLE001  raised by ``result``
-            self._error = error
-        finally:
-            self._room.release()
-            self._done.set()
-
-    def result(self, timeout: float) -> T:
-        if not self._done.wait(timeout):
-            raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout:g} s (read_timeout)")
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                self._error = None  # its traceback leads back here
-        return self._result
 
 
 class _Room:
@@ -77,10 +47,24 @@ def within(timeout: float, work: Callable[[], T]) -> T:
     room = _room.left
     if not room.acquire(timeout=timeout):
         raise TimeoutError(errno.ETIMEDOUT, f"no answer to {_MOST} earlier calls")
-    call = _Call(work, room)
+    answer: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001  raised by ``result``
+            room.release()
+            answer.set_exception(error)
+        else:
+            room.release()
+            answer.set_result(result)
+
     try:
-        call.start()
+        # a daemon, so that it does not keep a process alive that ends meanwhile
+        threading.Thread(target=call, name="storage", daemon=True).start()
     except BaseException:
         room.release()
         raise
-    return call.result(timeout)
+    if not wait((answer,), timeout).done:
+        raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout:g} s (read_timeout)")
+    return answer.result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from luigi_pai.files.errors import FileAlreadyExists, HdfsError, HdfsUnreachable, NotADirectory, failed
+from luigi_pai.files.errors import HdfsError, HdfsUnreachable, failed
 
 _AWAY = (
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET,
@@ -24,7 +24,6 @@ _NAMES = {  # error -> what HDFS calls it
     errno.EXDEV: "AccessControlException",
     errno.EISDIR: "FileNotFoundException",
 }
-_KINDS = {errno.EEXIST: FileAlreadyExists, errno.ENOTDIR: NotADirectory}
 _NO_RIGHT = "ask for permission; files that containers wrote belong to root or nobody, see docs/storages.md"
 _NEXT_STEPS = {
     errno.EACCES: _NO_RIGHT,
@@ -55,7 +54,7 @@ def failure_of(error: Exception, operation: str, place: str, server: str) -> Hdf
         f"{name}: {reason}" if name else reason,
         next_step="check its mount on this machine" if is_away else _NEXT_STEPS.get(number, ""),
         exception=name,
-        kind=HdfsUnreachable if is_away else _KINDS.get(number),
+        kind=HdfsUnreachable if is_away else None,
         what="",
     )
     failure.transient = is_away or number in _PASSING

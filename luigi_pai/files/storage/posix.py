@@ -236,15 +236,13 @@ def file_status_of(name: str, found: os.stat_result) -> FileStatus:
 @functools.cache
 def user_of(number: int) -> str:
     """Return the name of a user on this machine, or the number if it has no such user."""
-    try:
+    with contextlib.suppress(KeyError):
         return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)
+    return str(number)
 
 
 @functools.cache
 def _group_of(number: int) -> str:
-    try:
+    with contextlib.suppress(KeyError):
         return grp.getgrgid(number).gr_name
-    except KeyError:
-        return str(number)
+    return str(number)
