@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.logs.reader import STREAMS
+from luigi_pai.api.logs.source import SHORT
 from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiHttpError
 from luigi_pai.redaction import redacted_parts
@@ -28,7 +29,6 @@ logger = logging.getLogger("luigi-interface")
 _FOLDER = "_logs"  # folder of the copies; Hadoop's own readers skip names that begin with an underscore
 _PART = 2 * 1024 * 1024  # bytes of one request
 _PATIENCE = 10.0  # seconds for which a transient error of the cluster is retried
-_SHORT = 5.0  # timeout of a request in seconds
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
 
 
@@ -84,7 +84,7 @@ class KeptLogs:
         path = f"{folder}/{_UNUSUAL.sub('_', task.role)}-{task.index}"
         reasons = {}
         try:
-            with at_most(_SHORT):
+            with at_most(SHORT):
                 logs = self._request(lambda: self._api.dialect.task_logs(status, task.role, task.index))
             files = {file.name: file for file in logs}
             if not any(name in files for name in STREAMS):
@@ -113,7 +113,7 @@ class KeptLogs:
         start = 0
         while True:
             fetch = functools.partial(self._api.log_files.part, file, start, _PART)
-            with at_most(_SHORT):
+            with at_most(SHORT):
                 part, whole = fetch() if file.paged else self._request(fetch)
             yield part
             start += len(part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.logs.source import SHORT
 from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import PaiApiError
 from luigi_pai.redaction import printable
@@ -17,7 +18,6 @@ logger = logging.getLogger(__name__)
 
 _STREAMS = ("all", "stderr", "stdout", "runtime.log")  # the most complete first
 _LAST_LINES = 20
-_SHORT = 5.0  # timeout in seconds of a request for the log of a failed job
 
 
 def deciding_task(status: JobStatus) -> TaskStatus | None:
@@ -43,7 +43,7 @@ def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None
     if task is None:
         return None
     try:
-        with at_most(_SHORT):
+        with at_most(SHORT):
             lines = log_end(api, status, task, _LAST_LINES)
     except PaiApiError as error:
         logger.debug("No log of %s: %s", status.name, error)

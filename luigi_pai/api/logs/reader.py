@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 STREAMS = ("stdout", "stderr")
 
-_PART = 2 * 1024 * 1024  # bytes of one request
 _TAIL = 64 * 1024  # bytes at the end of a log; the whole log is read only if these have too few lines
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two rounds of reads; the wait doubles while no log grows
 _AFTER_ERROR = 10.0  # seconds until the next read of a watched job's logs
@@ -234,15 +233,8 @@ class LogReader:
         if stream.last_lines is not None:
             count, stream.last_lines = stream.last_lines, None
             yield from self._last_lines(stream, count, is_whole=is_whole)
-        while True:
-            part, whole = self._source.part(stream, stream.offset, _PART)
-            if whole < stream.offset:  # the log was rotated, so read the new log from its start
-                stream.offset, stream.rest = 0, b""
-                continue
-            stream.offset += len(part)
+        for part in self._source.parts(stream):
             yield from stream.split(part)
-            if not part or (len(part) < _PART and stream.offset >= whole):
-                return
 
     def _last_lines(self, stream: Stream, count: int, *, is_whole: bool) -> Iterator[LogLine]:
         """Yield the last lines of a stream; the next read continues after them."""
@@ -250,18 +242,13 @@ class LogReader:
         if file is None:
             return
         kept: collections.deque[LogLine] = collections.deque(maxlen=count)
-        is_enough = False
-        if not file.paged:
-            part, whole = self._source.part(stream, -_TAIL, _TAIL)
-            is_enough = part.count(b"\n") > count
-            if is_enough:
-                stream.offset = whole
-                kept.extend(stream.split(part.partition(b"\n")[2]))
-        while not is_enough:
-            part, _ = self._source.part(stream, stream.offset, _PART)
-            stream.offset += len(part)
-            kept.extend(stream.split(part))
-            is_enough = len(part) < _PART
+        part, whole = (b"", 0) if file.paged else self._source.part(stream, -_TAIL, _TAIL)
+        if part.count(b"\n") > count:
+            stream.offset = whole
+            kept.extend(stream.split(part.partition(b"\n")[2]))
+        else:
+            for part in self._source.parts(stream):
+                kept.extend(stream.split(part))
         if is_whole:
             kept.extend(stream.last_line())  # without a line end
         yield from kept

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SHORT = 5.0  # timeout in seconds of a request while the job is watched
+PART = 2 * 1024 * 1024
+"""Maximum number of bytes of one request."""
+SHORT = 5.0
+"""Timeout in seconds of a request for a log on which a job's result does not depend."""
 _LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
 _GONE = (403, 404, 410)  # statuses of an expired URL, or of a container that is not made yet or is removed
 
@@ -84,6 +87,18 @@ class LogSource:
             return part
         return b"", stream.offset
 
+    def parts(self, stream: Stream) -> Iterator[bytes]:
+        """Yield the parts of a stream that were added since it was last read; raises as ``part``."""
+        while True:
+            part, whole = self.part(stream, stream.offset, PART)
+            if whole < stream.offset:  # the log was rotated, so read the new log from its start
+                stream.offset, stream.rest = 0, b""
+                continue
+            stream.offset += len(part)
+            yield part
+            if not part or (len(part) < PART and stream.offset >= whole):
+                return
+
     def file_of(self, stream: Stream) -> LogFile | None:
         """Return the file of a stream. If there is none, return None, and store the reason if it is known.
 
@@ -117,7 +132,7 @@ class LogSource:
     def _request(self) -> Iterator[None]:
         clock = self._api.clock
         began = clock.monotonic()
-        with at_most(_SHORT) if self.is_watched else contextlib.nullcontext():
+        with at_most(SHORT) if self.is_watched else contextlib.nullcontext():
             try:
                 yield
             except ClusterUnreachable:
