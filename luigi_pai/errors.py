@@ -90,10 +90,14 @@ class PaiError(Exception):
     Attributes:
         mocked: whether a test replaced ``requests``; then nothing was sent, and nothing is retried.
         transient: whether the same operation on files may succeed soon. Only an HdfsError sets it.
+        answer_lost: whether the server may have executed the request, although no reply arrived.
+        unsent: whether the request has certainly not reached HDFS.
     """
 
     mocked = False
     transient = False
+    answer_lost = False
+    unsent = False
 
     def __str__(self) -> str:
         return printable(str(self.args[0])) if self.args else ""
@@ -191,7 +195,6 @@ class ClusterUnreachable(PaiApiError, RequestsConnectionError):
     """There was no reply: connection refused, unknown host, timeout, TLS failure.
 
     Attributes:
-        answer_lost: whether the server may have executed the request, although no reply arrived.
         never_replied: whether the server has not replied yet, as far as this process knows. Then its URL is
             probably wrong, so requests are not retried.
     """

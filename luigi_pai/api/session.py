@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits
 from luigi_pai.api.wire.logins import expiry, is_refused, is_valid, lifetime, login_error
+from luigi_pai.api.wire.repeats import LOGIN, Tries
 from luigi_pai.api.wire.replies import is_success, json_of, parsed, raise_error
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
@@ -41,7 +42,6 @@ if http_logger.level == logging.NOTSET:
 _SUBMITTED = (HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
 _LOGIN_TURN = 10.0  # seconds, at most, to wait for the login of another process of this machine
-_LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; the repetition changes nothing on the server
 
 
 class Session:
@@ -234,11 +234,8 @@ class Session:
                 "password": account.password,
                 "expiration": account.expiration,
             }
-            response = self._repeated_login(form)
-            if is_refused(response, account):
-                may_be_ltp = self._shared.read().get("dialect") != "v1"
-                raise login_error(response, account, self.redacted, may_be_ltp=may_be_ltp)
-            token = item_of(self._read(response), "token")
+            reply = Tries(LOGIN, self.clock.sleep).call(lambda: self._post_login(form))
+            token = item_of(reply, "token")
             if not isinstance(token, str) or not token or not is_valid(token):
                 raise InvalidReply(
                     f"{self.url(_TOKEN)} accepted a login, but sent no valid token; "
@@ -250,25 +247,14 @@ class Session:
                 state["token"] = [token, ends]
             return token
 
-    def _repeated_login(self, form: dict[str, Any]) -> requests.Response:
-        """Post the login, and repeat it after a transient error: up to twice, after 0.2 and 0.6 s."""
-        for wait in _LOGIN_WAITS:
-            try:
-                response = self._post_login(form)
-            except ClusterUnreachable as error:
-                if not error.answer_lost:
-                    raise  # the server cannot be reached
-            else:
-                is_fault = response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
-                if not is_fault or is_refused(response, self.account):
-                    return response
-            self.clock.sleep(wait)
-        return self._post_login(form)
-
-    def _post_login(self, form: dict[str, Any]) -> requests.Response:
+    def _post_login(self, form: dict[str, Any]) -> Any:
         account = self.account
         with one_at_a_time("login", f"{account.username}@{account.url}", _LOGIN_TURN):
-            return self._send("POST", _TOKEN, form, None)
+            response = self._send("POST", _TOKEN, form, None)
+        if is_refused(response, account):
+            may_be_ltp = self._shared.read().get("dialect") != "v1"
+            raise login_error(response, account, self.redacted, may_be_ltp=may_be_ltp)
+        return self._read(response)
 
     def _last_token(self) -> str | None:
         token: str | None = self.account.token or self._shared.read().get("token", [None])[0]

@@ -14,22 +14,22 @@ from __future__ import annotations
 
 import contextlib
 import re
-import ssl
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import luigi.target
-import requests
-from requests.exceptions import ChunkedEncodingError
 
 from luigi_pai.api.wire.environment import CORRECT_PROXY, THROUGH
-from luigi_pai.api.wire.timed_http import OverLimit, chain, reason_of
 from luigi_pai.errors import PaiError, Problem
 from luigi_pai.json_bodies import parse_json
 from luigi_pai.redaction import redact, with_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    import requests
+
+    from luigi_pai.api.wire.faults import NoResponse
 
 __all__ = [
     "FileAlreadyExists",
@@ -46,7 +46,6 @@ _CHECK_URL = "check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster
 TOO_LARGE = "check webhdfs_url in [OpenPai], or divide the folder: it may hold too many files"
 """The next step of the user after a reply that exceeds a bound."""
 _WANTS_KERBEROS = "it wants Kerberos: set hdfs_auth = kerberos in [OpenPai], and get a ticket with kinit"
-_TRANSIENT = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
 _PROBLEMS_SHOWN = 20
 _SHOWN = 200  # characters of an invalid reply that its error quotes
 _LONGEST_MESSAGE = 2000  # characters; the rest of a RemoteException's message is ignored
@@ -103,11 +102,10 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         exception: name of the server's ``RemoteException`` (``FileNotFoundException``); None if the
             server sent none.
         reason: why the operation failed, without operation, path, server and next step; or empty.
-        unsent: whether the request has certainly not reached the server.
-        transient: whether the same request may soon succeed.
+        at_datanode: whether it is a DataNode that has not answered.
     """
 
-    unsent = False
+    at_datanode = False
 
     def __init__(
         self,
@@ -126,6 +124,8 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
 
 class HdfsUnreachable(HdfsError):
     """There was no reply: connection refused, unknown host, timeout, TLS failure, no active NameNode."""
+
+    answer_lost = True
 
 
 class FileAlreadyExists(HdfsError, luigi.target.FileAlreadyExists):
@@ -250,31 +250,19 @@ def _body(response: requests.Response) -> bytes:
         response.close()
 
 
-def unanswered(
-    operation: str,
-    path: str,
-    server: str,
-    error: Exception,
-    namenodes: Sequence[str],
-    read_timeout: float | None,
-    proxy: str | None = None,
-) -> HdfsError:
+def unanswered(operation: str, path: str, no: NoResponse, namenodes: Sequence[str]) -> HdfsError:
     """Return the error of a request that got no complete reply from a host and port.
 
-    ``server`` is a DataNode if it is not in ``namenodes``. ``read_timeout`` is None if the request has
-    certainly not reached the server. ``proxy`` is the environment variable of its proxy.
+    The server is a DataNode if it is not in ``namenodes``.
     """
-    causes = list(chain(error))
-    over = next((cause for cause in causes if isinstance(cause, OverLimit)), None)
-    untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
+    server, proxy = urlsplit(no.url).netloc, no.environment.proxy_variable(no.url)
     through = THROUGH.format(proxy) if proxy else ""
-    reason = f"no answer{through} ({reason_of(causes)})"
+    reason = f"no answer{through} ({no.reason()})"
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs; OpenPAI 0.16 and later have storages"
-    if over is not None:
-        reason = str(over)
-        step = TOO_LARGE
-    elif read_timeout is not None and any(map(_is_timeout, causes)):
-        reason = f"no answer{through} within {read_timeout:g} s (read_timeout)"
+    if over := no.over_limit():
+        reason, step = over, TOO_LARGE
+    elif no.is_lost and no.is_late():
+        reason = f"no answer{through} within {no.timeouts[1]:g} s (read_timeout)"
         step = "try again, or raise read_timeout in [OpenPai]"
     elif proxy:
         step = CORRECT_PROXY.format(proxy)
@@ -284,11 +272,7 @@ def unanswered(
             "resolves its name and reaches it, or set webhdfs_redirect in [OpenPai]"
         )
     unreachable = failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
-    unreachable.unsent = read_timeout is None
-    unreachable.transient = isinstance(error, _TRANSIENT) and not over and not untrusted
+    unreachable.answer_lost, unreachable.unsent = no.is_lost, not no.is_lost
+    unreachable.transient = no.transient
+    unreachable.at_datanode = server not in namenodes
     return unreachable
-
-
-def _is_timeout(error: BaseException) -> bool:
-    """Return whether an error is a timeout set by this package, not the operating system's ETIMEDOUT."""
-    return isinstance(error, TimeoutError) and error.errno is None

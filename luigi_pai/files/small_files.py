@@ -6,26 +6,22 @@ import contextlib
 import logging
 import posixpath
 import re
-import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
+from luigi_pai.api.wire.repeats import SMALL_FILE, Tries
 from luigi_pai.files.errors import HdfsError, HdfsUnreachable, missing_ok
-from luigi_pai.files.temporary import is_abandoned, unique
-from luigi_pai.files.temporary import is_temporary as is_folder_of_temporary_files
+from luigi_pai.files.temporary import remove_abandoned, unique
 from luigi_pai.files.temporary import tidy as tidy_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from luigi_pai.files.file_system import FileSystem
-    from luigi_pai.files.volume import Volume
+    from luigi_pai.files.volume import FileStatus, Volume
 
 logger = logging.getLogger("luigi-interface")
 
-T = TypeVar("T")
-
 _SMALL = 64 * 1024  # bytes
-_TRIES = 3  # attempts in all to write a file, if replies are lost
 _LONGEST_STEM = 200  # maximum number of characters of a file's name in its temporary name
 _TEMPORARY = re.compile(r"\.[0-9a-f]{12}(?:-[0-9]{1,9}-[0-9a-f]{12})?\..+", re.DOTALL)
 _ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned, whoever has written it
@@ -59,7 +55,7 @@ def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
         HdfsError: it could not be written.
     """
     volume, place = fs.at(path)
-    temporary = written_again(lambda: _write_beside(volume, place, data))
+    temporary = Tries(SMALL_FILE).call(lambda: _write_beside(volume, place, data))
     failure: HdfsError | None = None
     try:
         if volume.rename_to(temporary, place):
@@ -90,7 +86,7 @@ def remove_once(fs: FileSystem, path: str) -> None:
         volume.remove(aside, recursive=False)
 
 
-def tidy_beside(volume: Volume, folder: str, entries: Iterable[Mapping[str, Any]]) -> None:
+def tidy_beside(volume: Volume, folder: str, entries: Iterable[FileStatus]) -> None:
     """Remove this user's temporary files that killed processes left in a folder; errors are only logged.
 
     These are files of processes of this machine that have ended, and files that are older than six hours.
@@ -101,19 +97,13 @@ def tidy_beside(volume: Volume, folder: str, entries: Iterable[Mapping[str, Any]
         entries: the statuses of the files in the folder.
     """
     for entry in entries:
-        name, changed = entry["pathSuffix"], entry["modificationTime"] / 1000
-        if is_folder_of_temporary_files(name):
-            tidy_folder(volume, f"{folder}/{name}")
-        if not is_temporary(name) or entry["owner"] != volume.owner:
-            continue
-        if changed >= time.time() - _ABANDONED and not is_abandoned(name[1:], changed):
-            continue
         place = f"{folder}/{entry['pathSuffix']}"
-        try:
-            volume.remove(place, recursive=False)
-            logger.info("Removed %s, which a process that has ended left behind", place)
-        except HdfsError as error:
-            logger.info("%s may be left behind: %s", place, error)
+        tidy_folder(volume, place)
+        if is_temporary(entry["pathSuffix"]):
+            try:
+                remove_abandoned(volume, folder, entry, _ABANDONED, ".")
+            except HdfsError as error:
+                logger.info("%s may be left behind: %s", place, error)
 
 
 def is_temporary(name: str) -> bool:
@@ -138,21 +128,3 @@ def _write_beside(volume: Volume, place: str, data: bytes) -> str:
                 volume.remove(temporary, recursive=False)
         raise
     return temporary
-
-
-def written_again(write: Callable[[], T]) -> T:
-    """Call a function that writes a small file; call it again after a lost reply, up to three times in all.
-
-    ``Transport`` never repeats a write to a DataNode, because the write may have succeeded although no reply
-    arrived. This function does repeat ``write``, which must therefore be safe to repeat.
-
-    Raises:
-        HdfsError: it could not be written.
-    """
-    for _ in range(_TRIES - 1):
-        try:
-            return write()
-        except HdfsUnreachable as error:
-            if error.unsent:
-                raise
-    return write()

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import hashlib
 import logging
+import math
 import os
 import platform
 import posixpath
@@ -26,7 +27,7 @@ from luigi_pai.files.errors import HdfsError
 from luigi_pai.outgoing.folder import OURS
 
 if TYPE_CHECKING:
-    from luigi_pai.files.volume import Volume
+    from luigi_pai.files.volume import FileStatus, Volume
 
 logger = logging.getLogger("luigi-interface")
 
@@ -68,18 +69,30 @@ def tidy(volume: Volume, folder: str) -> None:
 
 
 def _sweep(volume: Volume, folder: str) -> None:
-    left = 0
-    for status in volume.list_folder(folder):
-        name = status["pathSuffix"]
-        changed = status["modificationTime"] / 1000
-        if status["owner"] != volume.owner or not is_abandoned(name, changed):
-            left += 1
-            continue
-        place = f"{folder}/{name}"
-        volume.remove(place, recursive=True)
-        logger.info("Removed %s, which a process that has ended left behind", place)
+    left = [one for one in volume.list_folder(folder) if not remove_abandoned(volume, folder, one)]
     if not left:
         volume.remove(folder, recursive=False)
+
+
+def remove_abandoned(
+    volume: Volume, folder: str, status: FileStatus, age: float = math.inf, prefix: str = ""
+) -> bool:
+    """Remove a temporary file of this user that is abandoned; return whether it was.
+
+    Args:
+        volume: the file system.
+        folder: its folder.
+        status: its FileStatus.
+        age: seconds without a change after which it is abandoned, whoever has written it.
+        prefix: what comes before ``unique()`` in its name.
+    """
+    name, changed = status["pathSuffix"], status["modificationTime"] / 1000
+    is_old = changed < time.time() - age or is_abandoned(name.removeprefix(prefix), changed)
+    if status["owner"] != volume.owner or not is_old:
+        return False
+    volume.remove(f"{folder}/{name}", recursive=True)
+    logger.info("Removed %s/%s, which a process that has ended left behind", folder, name)
+    return True
 
 
 def local_temporary(place: Path) -> Path:

@@ -6,6 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.wire.repeats import SMALL_FILE, Tries
 from luigi_pai.files.errors import FileAlreadyExists, HdfsError, missing_ok
 from luigi_pai.files.small_files import (
     create_once,
@@ -13,7 +14,6 @@ from luigi_pai.files.small_files import (
     read_small,
     remove_once,
     tidy_beside,
-    written_again,
 )
 from luigi_pai.work.claim_folder import LARGEST
 
@@ -75,7 +75,7 @@ class OutputClaimFolder:
         """Create an empty file, unless it exists."""
         volume, place = self._fs.at(self._path(name))
         try:
-            written_again(lambda: volume.create_file(place, b""))
+            Tries(SMALL_FILE).call(lambda: volume.create_file(place, b""))
         except FileAlreadyExists:
             pass
         except HdfsError as error:

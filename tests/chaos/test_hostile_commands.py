@@ -13,6 +13,7 @@ import re
 import resource
 import subprocess
 from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,7 +99,7 @@ def world(request, monkeypatch, settings, tmp_path):
     world = Interleaving(pai, hdfs)
     world.install(monkeypatch)
     install_clock(world.clock, monkeypatch)
-    monkeypatch.setattr("luigi_pai.files.hdfs.transport._PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("luigi_pai.api.wire.repeats.time", SimpleNamespace(sleep=lambda _seconds: None))
     monkeypatch.setattr("luigi_pai.cli.ssh.shutil.which", lambda _name: "/usr/bin/ssh")
     ended = subprocess.CompletedProcess((), 0)
     monkeypatch.setattr("luigi_pai.cli.ssh.subprocess.run", lambda *_, **__: ended)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hdfs_backend import content, names, written
 
-from luigi_pai.files import FileAlreadyExists, Storage, small_files, upload
+from luigi_pai.files import FileAlreadyExists, Storage, temporary, upload
 from luigi_pai.files.small_files import create_once, read_small, remove_once, tidy_beside
 from luigi_pai.files.storage import volume as volume_module
 from luigi_pai.files.temporary import tidy
@@ -185,7 +185,7 @@ def tidied(volume: MountedVolume, monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove what killed processes left in ``/d``, as later runs do."""
     later = time.time() + 49 * 3600
     with monkeypatch.context() as patch:
-        patch.setattr(small_files, "time", SimpleNamespace(time=lambda: later))
+        patch.setattr(temporary, "time", SimpleNamespace(time=lambda: later))
         tidy_beside(volume, "/d", volume.list_status("/d"))
     for status in volume.list_status("/d"):
         tidy(volume, f"/d/{status['pathSuffix']}")

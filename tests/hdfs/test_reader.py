@@ -8,6 +8,7 @@ import os
 import random
 import re
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +17,8 @@ from hdfs_backend import ON_HDFS, Backend, written
 from leaks import chain
 from webhdfs_scripted import file_status, scripted_fs
 
+from luigi_pai.api.wire import repeats
 from luigi_pai.files import HdfsError, HdfsTarget, WebHdfs
-from luigi_pai.files.hdfs import reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ DATA = random.Random(5).randbytes(SIZE)
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "WAITS", tuple(0.0 for _wait in reader.WAITS))
+    monkeypatch.setattr(repeats, "time", SimpleNamespace(sleep=lambda _seconds: None))
 
 
 @pytest.fixture

@@ -20,11 +20,9 @@ from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from luigi_pai.redaction import redact
-
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import requests
 
@@ -213,24 +211,3 @@ def _bounded(
             answer.close()
             raise _too_long()
         yield part
-
-
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception of ``requests`` and all exceptions nested in it, the outermost first."""
-    seen: list[BaseException] = []
-    waiting: list[Any] = [error]
-    while waiting:
-        cause = waiting.pop(0)
-        if isinstance(cause, BaseException) and not any(cause is other for other in seen):
-            seen.append(cause)
-            yield cause
-            waiting += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]
-
-
-def reason_of(causes: Sequence[BaseException]) -> str:
-    """Return, in one line, the system's reason for a broken connection, else the innermost cause."""
-    for cause in causes:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-    text = redact(str(causes[-1]).strip())
-    return text.splitlines()[0] if text else type(causes[-1]).__name__

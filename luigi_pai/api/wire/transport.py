@@ -11,43 +11,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import requests
-from urllib3.exceptions import HTTPError
-from urllib3.util.retry import Retry
 
 from luigi_pai.api.shared import NotPickled
-from luigi_pai.api.wire.environment import Environment
-from luigi_pai.api.wire.timed_http import TimedAdapter, progress
-from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure
-from luigi_pai.errors import InvalidReply
-from luigi_pai.redaction import redact_urllib3_logs
+from luigi_pai.api.wire.faults import NoResponse
+from luigi_pai.api.wire.http import HttpClient
+from luigi_pai.api.wire.repeats import BROKEN_OFF, READS, Tries
+from luigi_pai.api.wire.timed_http import progress
+from luigi_pai.api.wire.unreachable import explain_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.errors import PaiError
-
-redact_urllib3_logs()
-
 _CONNECTIONS = 20  # kept open; a sweep starts 8 jobs, adds the tags of 8 others and lists, all at once
-
-_READ_RETRIES = Retry(
-    total=2,
-    connect=1,
-    read=1,
-    redirect=0,
-    status=1,
-    other=0,
-    backoff_factor=0.1,
-    status_forcelist=(502, 503, 504),
-    allowed_methods=frozenset({"GET"}),
-    raise_on_status=False,
-    raise_on_redirect=False,
-    respect_retry_after_header=False,
-)
-"""A GET is repeated at most twice, and only once for each kind of error (connection, read, status).
-
-The waits before both repetitions take 0.2 s in total. Callers retry for longer.
-"""
 
 _most: ContextVar[float] = ContextVar("most", default=math.inf)
 
@@ -86,8 +61,6 @@ class Transport:
     Redirects of a GET are followed, but the token is not sent to another host. Redirects of other methods
     are returned as responses. A GET is repeated once if its connection breaks before or during the response.
 
-    Each process reads the proxies and the CA bundle of the environment only once, see ``Environment``.
-
     Args:
         account: the URL of the server, the CA setting, and the timeouts.
 
@@ -102,13 +75,7 @@ class Transport:
         self.answered = self.mocked = False
 
     def _open(self) -> None:
-        self._environment = Environment(verify=self._account.verify)
-        self._http = requests.Session()
-        self._http.trust_env = False  # no .netrc; the environment is not read for each request
-        self._http.headers["Accept-Encoding"] = "gzip"
-        adapter = TimedAdapter(max_retries=_READ_RETRIES, pool_maxsize=_CONNECTIONS)
-        for scheme in ("http://", "https://"):
-            self._http.mount(scheme, adapter)
+        self._http = HttpClient(verify=self._account.verify, connections=_CONNECTIONS, repeats=READS)
         self._pid = os.getpid()
 
     def close(self) -> None:
@@ -142,43 +109,27 @@ class Transport:
         if self._pid != os.getpid():  # a fork must not use its parent's connections
             self._open()
         headers = {
+            "Accept-Encoding": "gzip",
             **({} if data is None else {"Content-Type": content_type}),
             **({} if part is None else {"Range": part}),
             **({} if not token else {"Authorization": f"Bearer {token}"}),
         }
         most = _most.get()
         timeouts = min(self._account.connect_timeout, most), min(self._account.read_timeout, most)
-        failure: PaiError
-        progress.sent = None
+        send = functools.partial(
+            self._http.send,
+            method,
+            url,
+            timeouts=timeouts,
+            headers=headers,
+            data=data,
+            follow=method == "GET",
+        )
         try:
-            prepared = (
-                requests.PreparedRequest()
-            )  # in a quarter of the time that Session.request takes for it
-            body = None if data is None else data.encode()
-            prepared.prepare(
-                method, url, {**self._http.headers, **headers}, data=body, cookies=self._http.cookies
-            )
-            request = functools.partial(
-                self._http.send,
-                prepared,
-                timeout=timeouts,
-                allow_redirects=method == "GET",
-                proxies=dict(self._environment.proxies(url)),
-                verify=self._environment.verify,
-            )
-            try:
-                response = request()
-            except requests.exceptions.ChunkedEncodingError:  # the connection broke during the response
-                if method != "GET":
-                    raise
-                response = request()
-        except requests.TooManyRedirects:
-            failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
-        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-            self.mocked = progress.sent is None and isinstance(error, requests.RequestException)
-            server, environment = self._account.url, self._environment
-            failed = FailedRequest(method, url, server, *timeouts, environment, progress.sent, self.answered)
-            failure = explain_failure(failed, error)
+            response = Tries(BROKEN_OFF).call(send) if method == "GET" else send()
+        except NoResponse as no:
+            self.mocked = no.sent is None and isinstance(no.error, requests.RequestException)
+            failure = explain_failure(no, self._account.url, answered=self.answered)
         else:
             self.mocked = progress.sent is None
             self.answered = True

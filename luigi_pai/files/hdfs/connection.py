@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import urllib3
 
+from luigi_pai.api.wire.repeats import OTHER_DATANODE, Tries
 from luigi_pai.files.errors import HdfsError, HdfsUnreachable, NotADirectory
 from luigi_pai.files.hdfs.reader import BufferedHdfsReader, HdfsReader
 from luigi_pai.files.hdfs.transport import Transport
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.files.hdfs.transport import Account
 
-_CREATE_TRIES = 6  # attempts to create a file; each may be redirected to a DataNode that has just died
 _PART = 64 * 1024  # bytes
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
 
@@ -129,14 +129,8 @@ class Connection(Transport, Volume):
 
         If no connection to the DataNode is possible, the NameNode is asked for another DataNode.
         """
-        for tries_left in reversed(range(_CREATE_TRIES)):
-            try:
-                self.send_file("PUT", path, "CREATE", data, overwrite="false")
-            except HdfsError as error:
-                if not tries_left or not error.unsent or error.server == self.server:
-                    raise
-            else:
-                break
+        create = functools.partial(self.send_file, "PUT", path, "CREATE", data, overwrite="false")
+        Tries(OTHER_DATANODE).call(create)
 
     def append(self, path: str, data: bytes) -> None:
         """Add data to the end of a file. After an error, HDFS may have added them, or may do so later."""
@@ -149,11 +143,11 @@ class Connection(Transport, Volume):
 
     def set_mode(self, path: str, mode: str) -> None:
         """Set the mode bits, in octal."""
-        self.library.set_permission(path, mode)
+        self.ask("PUT", path, "SETPERMISSION", permission=mode)
 
     def set_owner(self, path: str, owner: str | None, group: str | None) -> None:
         """Set owner, group or both. HDFS lets the owner set the group, but only a superuser the owner."""
-        self.library.set_owner(path, owner, group)
+        self.ask("PUT", path, "SETOWNER", owner=owner, group=group)
 
     def local_path(self, path: str) -> str:
         """Raise HdfsError, because this machine does not mount HDFS."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import logging
 import re
-import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import urllib3
 
+from luigi_pai.api.wire.repeats import REST_OF_FILE, Tries
 from luigi_pai.files.errors import HdfsError, failed
 from luigi_pai.redaction import redact
 
@@ -21,14 +21,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-# seconds before each retry. The first are 0, because the NameNode may name a live DataNode the next time
-WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # maximum bytes of one readinto; for more, the system must map new pages each time
 _PROGRESS = 1024 * 1024  # bytes after which the retries are counted from 0 again
 _LENGTH = re.compile("[0-9]{1,18}")
 _SAME = ("fileId", "modificationTime", "length")  # fields of a FileStatus that tell versions of a file apart
-_DATANODE_LOST = ("BlockMissingException", "IOException")  # sent after the loss of a DataNode
 
 
 class HdfsReader(io.RawIOBase):
@@ -49,7 +46,7 @@ class HdfsReader(io.RawIOBase):
         self._connection = connection
         self._path = path
         self._at = self._end = 0
-        self._tried = 0
+        self._tries = Tries(REST_OF_FILE)
         self._tried_at = 0
         self._status = connection.file_status(path)
         try:
@@ -127,28 +124,24 @@ class HdfsReader(io.RawIOBase):
         return True
 
     def _open_again(self, error: HdfsError) -> None:
-        """Request the rest of the file, in up to ``len(WAITS)`` retries; raise the last error if all fail."""
+        """Request the rest of the file, in up to ten retries; raise the last error if all fail."""
         if self._response is not None:
             self._response.close()
         if self._at >= self._tried_at + _PROGRESS:
-            self._tried = 0
-        while self._tried < len(WAITS):
-            time.sleep(WAITS[self._tried])
-            self._tried += 1
+            self._tries.succeeded()
+        while True:
+            self._tries.wait_after(error)
             self._tried_at = self._at
             logger.info("Reading %s on from byte %d, for: %s", self._path, self._at, error)
             try:
                 is_same = self._is_same() and self._open()
             except HdfsError as again:
-                if not again.transient and again.exception not in (None, *_DATANODE_LOST):
-                    raise
                 error = again
                 continue
             if is_same:
                 return
             reason = "the connection broke, and the file was replaced since it was opened"
             raise self._failed(reason, self._connection.server)
-        raise error
 
     def _is_same(self) -> bool:
         status = self._connection.file_status(self._path)

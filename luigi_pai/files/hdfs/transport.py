@@ -1,25 +1,22 @@
-"""Requests to the NameNodes and DataNodes of an HDFS, by the ``hdfs`` library or by luigi_pai itself."""
+"""Requests to the NameNodes and DataNodes of an HDFS."""
 
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass, replace
-from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import requests
-from hdfs import Client
-from urllib3.exceptions import HTTPError
 
-from luigi_pai.api.wire.environment import Environment
-from luigi_pai.api.wire.timed_http import TimedAdapter, progress
-from luigi_pai.errors import ConfigError, MissingPackage
+from luigi_pai.api.wire.faults import NoResponse
+from luigi_pai.api.wire.http import HttpClient
+from luigi_pai.api.wire.repeats import SAFE, UNSENT, Tries
+from luigi_pai.errors import MissingPackage
 from luigi_pai.files.errors import ELSEWHERE, HdfsError, HdfsUnreachable, failed, refused, unanswered
 from luigi_pai.files.hdfs.addresses import datanode_address, probe_of_decoding
 from luigi_pai.files.hdfs.answers import Answer, answer_of
-from luigi_pai.redaction import redact, redact_urllib3_logs
+from luigi_pai.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,15 +24,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _CONNECTIONS = 64  # maximum number of connections kept open to one server; each thread of an upload uses one
-_PAUSES = (0.05, 0.2)  # seconds before each retry
 # Operations that may be repeated. CREATE may be, because the NameNode only replies with the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
-_LIBRARYS_URL = "namenode:"  # placeholder in the library's URLs; ``request`` replaces it
-_LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 # exception that a DataNode answers to ``probe_of_decoding`` -> whether it decodes paths twice
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}
-
-redact_urllib3_logs()
 
 
 @dataclass(frozen=True)
@@ -57,14 +49,6 @@ class Account:
     section: str = "OpenPai"
 
 
-class _Library(Client):  # type: ignore[misc]  # the library has no types
-    """The client of the ``hdfs`` library."""
-
-    def resolve(self, hdfs_path: str) -> str:
-        """Make a path absolute. An absolute path stays unchanged, so that ``#LATEST`` is an ordinary name."""
-        return hdfs_path if hdfs_path.startswith("/") else str(super().resolve(hdfs_path))
-
-
 class Transport:
     """The requests to one HDFS with the account of one user.
 
@@ -79,20 +63,16 @@ class Transport:
 
     Attributes:
         account: the argument of the constructor.
-        library: the client of the ``hdfs`` library; ``request`` sends its requests. ``ask`` is called instead
-            if the library lacks an operation, needs several requests for it, or drops its answer, and for
-            answers in JSON, which the library parses without bounds.
     """
 
     def __init__(self, account: Account) -> None:
         self.account = account
-        self._session = _new_session(account)
-        self._environment = Environment(verify=account.verify)
+        self._http = HttpClient(verify=account.verify, connections=_CONNECTIONS)
+        self._login = _kerberos() if account.auth == "kerberos" else None
         self._active = account.bases[0]
         self._alone = len(account.bases) == 1
         self._user = account.user if account.auth == "simple" else None
         self._twice: bool | None = None  # whether DataNodes decode paths twice
-        self.library = _Library(_LIBRARYS_URL, session=self)
 
     @property
     def server(self) -> str:
@@ -105,18 +85,13 @@ class Transport:
 
     def close(self) -> None:
         """Close the open connections. The next request opens a new connection."""
-        self._session.close()
-
-    def request(self, method: str, url: str, *, params: dict[str, Any], **_about: Any) -> requests.Response:
-        """Send a request that the library makes."""
-        path = unquote(url.removeprefix(_LIBRARYS_BASE))
-        return self.ask(method, path, params["op"], **{**params, "op": None}).reply
+        self._http.close()
 
     def ask(self, method: str, path: str, operation: str, **params: str | int | None) -> Answer:
         """Send a request to the active NameNode, then to the DataNode if redirected; omit None parameters."""
         stream = operation == "OPEN"
         query = {**params, "op": operation, "user.name": self._user}
-        about = {"params": query, "stream": stream, "allow_redirects": False}
+        about = {"params": query, "stream": stream, "follow": False}
         answer = self._ask_namenodes(method, path, operation, about)
         if answer.leads_to is None:
             return answer
@@ -188,22 +163,22 @@ class Transport:
         operation is in ``_IDEMPOTENT``. A refusal is never retried here: one that is transient lasts longer.
         """
         is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
-        unsent, maybe_done = 0, False
-        for pause in (*_PAUSES, None):
-            try:
-                answer = answer_of(operation, path, self.send_once(method, url, path, operation, **about))
-            except HdfsError as error:
-                failure = error.in_section(self.account.section)
-            else:
-                # if a repeated DELETE finds nothing, an earlier try has been executed
-                return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
-            unsent += failure.unsent
-            may_retry = unsent == 1 if failure.unsent else is_safe and failure.exception is None
-            if pause is None or not failure.transient or not may_retry:
-                break
+        maybe_done = False
+
+        def ask() -> Answer:
+            answer = answer_of(operation, path, self.send_once(method, url, path, operation, **about))
+            # if a repeated DELETE finds nothing, an earlier try has been executed
+            return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
+
+        def log(failure: HdfsError, pause: float) -> None:
+            nonlocal maybe_done
             maybe_done |= not failure.unsent
             logger.info("%s; retried in %g s: %s %s", failure, pause, method, redact(url))
-            time.sleep(pause)
+
+        try:
+            return Tries(SAFE if is_safe else UNSENT, log=log).call(ask)
+        except HdfsError as error:
+            failure = error.in_section(self.account.section)
         raise failure
 
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
@@ -212,33 +187,24 @@ class Transport:
             "Content-Type": "application/octet-stream",  # HttpFS requires it
             "Accept-Encoding": "identity",  # the received bytes are counted
         }
-        progress.sent = False
         account = self.account
         namenodes = [urlsplit(base).netloc for base in account.bases]
-        login = self._session.auth if urlsplit(url).netloc in namenodes else lambda request: request
         failure: HdfsError
         try:
-            reply: requests.Response = self._session.request(
+            reply = self._http.send(
                 method,
                 url,
-                timeout=(account.connect_timeout, account.read_timeout),
+                timeouts=(account.connect_timeout, account.read_timeout),
                 headers=headers,
-                auth=login,
-                proxies=dict(self._environment.proxies(url)),
-                verify=self._environment.verify,
+                auth=self._login if urlsplit(url).netloc in namenodes else lambda request: request,
                 **about,
             )
             if reply.ok:
                 return reply
             failure = refused(operation, path, reply)
-        except ConfigError:  # of the environment's proxy
-            raise
-        except (HTTPError, HTTPException, OSError, ValueError) as error:  # RequestException is an OSError
-            server = urlsplit(url).netloc
-            read_timeout = account.read_timeout if progress.sent else None
-            proxy = self._environment.proxy_variable(url)
-            failure = unanswered(operation, path, server, error, namenodes, read_timeout, proxy)
-        # outside the except block, so that no traceback contains ``error``, whose URL has a delegation token
+        except NoResponse as no:
+            failure = unanswered(operation, path, no, namenodes)
+        # outside the except block, so that no traceback contains ``no``, whose URL has a delegation token
         raise failure.in_section(account.section)
 
 
@@ -249,23 +215,14 @@ def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
     return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)
 
 
-def _new_session(account: Account) -> requests.Session:
-    """Return a session for an account. The session never repeats a request that failed."""
-    session = requests.Session()
-    session.trust_env = False  # send no password from .netrc to a host that a NameNode redirects to
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, TimedAdapter(pool_maxsize=_CONNECTIONS))
-    if account.auth == "kerberos":
-        _log_in_with_kerberos(session)
-    return session
-
-
-def _log_in_with_kerberos(session: requests.Session) -> None:
-    """Make a session authenticate with Kerberos (Negotiate), using the ticket of ``kinit``."""
+def _kerberos() -> Any:
+    """Return the login with Kerberos (Negotiate) of the ``hdfs`` library, by the ticket of ``kinit``."""
     try:
         from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
     except ImportError as error:
         raise MissingPackage(
             "hdfs_auth = kerberos in [OpenPai] needs requests-kerberos: pip install requests-kerberos"
         ) from error
-    KerberosClient("namenode:", session=session)  # its only effect here is session.auth
+    session = requests.Session()
+    KerberosClient("namenode:", session=session)
+    return session.auth

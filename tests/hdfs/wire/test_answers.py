@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import traceback
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ import pytest
 from leaks import chain
 from webhdfs_scripted import file_status, scripted_fs
 
+from luigi_pai.api.wire import repeats
 from luigi_pai.files import HdfsError, WebHdfs
-from luigi_pai.files.hdfs import reader, transport
+from luigi_pai.files.hdfs import reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,10 +28,8 @@ LONG = b"<html>" + b"x" * 400
 @pytest.fixture(autouse=True)
 def _no_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "limits" not in request.node.name:
-        monkeypatch.setattr(
-            transport, "time", SimpleNamespace(sleep=lambda _seconds: None, monotonic=time.monotonic)
-        )
-    monkeypatch.setattr(reader, "WAITS", (0.0, 0.0))
+        monkeypatch.setattr(repeats, "time", SimpleNamespace(sleep=lambda _seconds: None))
+    monkeypatch.setattr(reader, "REST_OF_FILE", replace(repeats.REST_OF_FILE, pauses=(0.0, 0.0)))
 
 
 def answering(status: int, body: bytes, **headers: str) -> Callable[[Any], None]:

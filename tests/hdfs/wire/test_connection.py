@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import multiprocessing
-from pathlib import Path
 
-import hdfs
-
-import luigi_pai.files
 from luigi_pai.files import WebHdfs
-
-
-def test_only_public_names_of_the_library_are_used() -> None:
-    """Nothing of it is overridden or called that it may change: pyproject.toml gives it no upper bound."""
-    ours = [kind for kind in hdfs.Client.__subclasses__() if kind.__module__.startswith("luigi_pai.")]
-    assert ours
-    overridden = {name for kind in ours for name in vars(kind) if not name.startswith("__")}
-    assert overridden == {"resolve"}
-    sources = Path(luigi_pai.files.__path__[0]).rglob("*.py")
-    nodes = (node for source in sources for node in ast.walk(ast.parse(source.read_text("utf-8"))))
-    used = {
-        node.attr
-        for node in nodes
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Attribute)
-        and node.value.attr == "library"
-    }
-    assert used == {"set_owner", "set_permission"}
 
 
 def test_one_session_per_process_and_server(fs: WebHdfs, url: str, home: str) -> None:

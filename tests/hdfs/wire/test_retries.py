@@ -6,7 +6,6 @@ import json
 import ssl
 import sys
 import threading
-import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,12 @@ from ending_server import EndingServer
 from ports import refused_port
 from webhdfs_scripted import Scripted, file_status, scripted, scripted_fs
 
+from luigi_pai.api.wire import repeats
+from luigi_pai.api.wire.environment import Environment
+from luigi_pai.api.wire.faults import NoResponse
 from luigi_pai.errors import ConfigError
 from luigi_pai.files import HdfsError, HdfsUnreachable, WebHdfs
 from luigi_pai.files.errors import unanswered
-from luigi_pai.files.hdfs import transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ DONE = b'{"boolean": true}'
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that are waited before retries; they do not pass."""
     found: list[float] = []
-    monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=found.append, monotonic=lambda: sum(found)))
+    monkeypatch.setattr(repeats, "time", SimpleNamespace(sleep=found.append))
     return found
 
 
@@ -163,10 +164,8 @@ def test_a_refused_connection_is_retried_once(
     assert pauses == [0.05]
 
     servers: list[Any] = []
-    start = SimpleNamespace(
-        sleep=lambda _seconds: servers.append(_serve(port, script)), monotonic=time.monotonic
-    )
-    monkeypatch.setattr(transport, "time", start)
+    start = SimpleNamespace(sleep=lambda _seconds: servers.append(_serve(port, script)))
+    monkeypatch.setattr(repeats, "time", start)
     work(fs)
     assert script.asked[0] in ("RENAME", "GETFILESTATUS")
     assert len(servers) == 1
@@ -181,14 +180,18 @@ def _serve(port: int, script: Callable[[Any], None]) -> Any:
     return server
 
 
+def no_response(error: Exception) -> NoResponse:
+    """Return what a request to the NameNode h:1 that was sent has ended with."""
+    return NoResponse("GET", "http://h:1/p", (10.0, 30.0), Environment(verify=True), error, sent=True)
+
+
 def test_a_certificate_that_is_not_trusted_is_not_retried() -> None:
     """A certificate does not become right."""
     error = requests.exceptions.SSLError(ssl.SSLCertVerificationError(1, "certificate verify failed"))
-    failure = unanswered("OPEN", "/p", "h:1", error, ["h:1"], None)
+    failure = unanswered("OPEN", "/p", no_response(error), ["h:1"])
     assert str(failure).startswith("HDFS OPEN /p on h:1: no answer (certificate verify failed); ")
     assert not failure.transient
-    other = unanswered("OPEN", "/p", "h:1", requests.ConnectionError("cut"), ["h:1"], 30.0)
-    assert other.transient
+    assert unanswered("OPEN", "/p", no_response(requests.ConnectionError("cut")), ["h:1"]).transient
 
 
 def test_a_proxy_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ def install_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
 def install_clock_of_retries(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the client of HDFS, and urllib3, wait by a clock between their retries; for one test."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("luigi_pai.files.") and getattr(module, "time", None) is time:
+        is_files = name.startswith(("luigi_pai.files.", "luigi_pai.api.wire.repeats"))
+        if is_files and getattr(module, "time", None) is time:
             monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(urllib3.util.retry, "time", clock)

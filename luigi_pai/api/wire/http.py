@@ -1,0 +1,102 @@
+"""HttpClient: requests to servers, with the bounds, proxies and CA settings of one account."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+
+import requests
+from urllib3.exceptions import HTTPError
+
+from luigi_pai.api.wire.environment import Environment
+from luigi_pai.api.wire.faults import NoResponse
+from luigi_pai.api.wire.timed_http import TimedAdapter, progress
+from luigi_pai.errors import ConfigError
+from luigi_pai.redaction import redact_urllib3_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from urllib3.util.retry import Retry
+
+redact_urllib3_logs()
+
+
+class HttpClient:
+    """The HTTP connections of one process, to any number of servers.
+
+    Proxies and the CA bundle of the environment are read only once, see ``Environment``; a ``.netrc`` is not.
+
+    Args:
+        verify: True, False, or a file of CA certificates.
+        connections: maximum number of connections that are kept open to one server.
+        repeats: the repetitions that urllib3 makes; none by default.
+
+    """
+
+    def __init__(self, *, verify: bool | str, connections: int, repeats: Retry | int = 0) -> None:
+        self._environment = Environment(verify=verify)
+        self._session = requests.Session()
+        self._session.trust_env = False  # no .netrc; the environment is not read for each request
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, TimedAdapter(max_retries=repeats, pool_maxsize=connections))
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new connections."""
+        self._session.close()
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        timeouts: tuple[float, float],
+        headers: Mapping[str, str],
+        data: str | bytes | Iterable[bytes] | None = None,
+        stream: bool = False,
+        follow: bool = True,
+        **about: Any,
+    ) -> requests.Response:
+        """Send one request and return the response, whatever its status.
+
+        Args:
+            method: The HTTP method.
+            url: The absolute URL.
+            timeouts: seconds to wait for the connection, and for each part of the response.
+            headers: The request's headers, besides those that ``requests`` sends.
+            data: the body.
+            stream: whether the body of a successful response is read later.
+            follow: whether redirects are followed.
+            about: ``params`` and ``auth`` of ``requests``.
+
+        Raises:
+            NoResponse: there was no complete response. Do not let it out: it contains the request.
+            ConfigError: a proxy of the environment is not valid.
+        """
+        progress.sent = None
+        try:
+            prepared = requests.PreparedRequest()  # in a quarter of the time of Session.request
+            prepared.prepare(
+                method,
+                url,
+                {**self._session.headers, **headers},
+                data=data.encode() if isinstance(data, str) else data,
+                cookies=self._session.cookies,
+                **about,
+            )
+            response = self._session.send(
+                prepared,
+                timeout=timeouts,
+                stream=stream,
+                allow_redirects=follow,
+                proxies=dict(self._environment.proxies(url)),
+                verify=self._environment.verify,
+            )
+            if stream and response.status_code >= HTTPStatus.BAD_REQUEST:
+                response.content  # noqa: B018  read here, where it may break
+        except ConfigError:
+            raise
+        except (requests.RequestException, HTTPError, HTTPException, OSError, ValueError) as error:
+            raise NoResponse(method, url, timeouts, self._environment, error, sent=progress.sent) from None
+        return response
