@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
@@ -26,7 +27,7 @@ from luigi_pai.private_folder import one_at_a_time
 from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     import requests
 
@@ -125,7 +126,7 @@ class Session:
             TokenLost: the server refused the token of the last login, and that of a new login.
             PaiHttpError: the server responded with an error; see ``errors`` for the subclasses.
         """
-        try:
+        with self._completed():
             token = self._kept_token() or (self._login(None) if authorize else None)
             response = self._send(method, path, body, token, content_type, kind)
             if response.status_code == HTTPStatus.UNAUTHORIZED and not self.account.token:
@@ -138,9 +139,6 @@ class Session:
                     f"{method} {response.url}: {response.status_code} {response.reason}: an OpenPAI answers "
                     "a submission with 202 (0.12 to 0.14: 201); is pai_url in [OpenPai] the rest-server?"
                 )
-        except PaiError as error:
-            self._complete(error)
-            raise
         return reply
 
     def server_info(self) -> dict[str, Any]:
@@ -152,15 +150,12 @@ class Session:
             ClusterUnreachable: no response in time.
             ServerFault, RateLimited: the request failed.
         """
-        try:
+        with self._completed():
             response = self._send("GET", "/api/v1/", None, self._kept_token())
             if response.status_code == HTTPStatus.TOO_MANY_REQUESTS or (
                 response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
             ):
                 self._read(response)
-        except PaiError as error:
-            self._complete(error)
-            raise
         return mapping_of(parsed(response)) if is_success(response) else {}
 
     def redacted(self, text: str, secrets: Iterable[str] = ()) -> str:
@@ -188,11 +183,8 @@ class Session:
         Raises:
             ClusterUnreachable: no response in time.
         """
-        try:
+        with self._completed():
             return self._transport.send("GET", url, None, None, part=part)
-        except PaiError as error:
-            self._complete(error)
-            raise
 
     def times(self, what: str) -> int:
         """Count an action that all forks together are to do only a few times; return the new count."""
@@ -207,20 +199,22 @@ class Session:
         Raises:
             AuthenticationError: the login was refused.
         """
-        try:
+        with self._completed():
             end = expiry(self._kept_token() or self._login(None))
-        except PaiError as error:
-            self._complete(error)
-            raise
         return None if end is None else end - self.clock.time()
 
-    def _complete(self, error: PaiError) -> None:
+    @contextlib.contextmanager
+    def _completed(self) -> Iterator[None]:
         """Add to an error: the section of luigi.cfg, whether a mock made it, whether the server responded."""
-        if isinstance(error, PaiApiError):
-            error.mocked = self._transport.mocked
-        if isinstance(error, ClusterUnreachable):
-            error.never_replied = not self.answered
-        error.in_section(self.account.section)
+        try:
+            yield
+        except PaiError as error:
+            if isinstance(error, PaiApiError):
+                error.mocked = self._transport.mocked
+            if isinstance(error, ClusterUnreachable):
+                error.never_replied = not self.answered
+            error.in_section(self.account.section)
+            raise
 
     def _login(self, refused: str | None) -> str:
         """Return the shared token; if there is none, or if it equals ``refused``, log in for a new token."""
