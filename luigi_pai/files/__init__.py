@@ -1,7 +1,7 @@
 """The cluster's file system, its HDFS or a storage: targets, paths, uploads and downloads.
 
-Names are imported on first use, because their modules import the ``hdfs`` library and Luigi's
-``contrib.hdfs``, which a run without files does not need.
+Names are imported on first use, because their modules import Luigi's ``contrib.hdfs``, which a run without
+files does not need.
 """
 
 from importlib import import_module

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from luigi.contrib.hdfs.abstract_client import HdfsFileSystem
 
 from luigi_pai.files import renames
-from luigi_pai.files.errors import FileAlreadyExists, MissingParentDirectory, missing_ok
+from luigi_pai.files.errors import FileAlreadyExists, HdfsError, MissingParentDirectory, missing_ok
 from luigi_pai.files.globs import glob
-from luigi_pai.files.paths import same_path
+from luigi_pai.files.paths import hdfs_path
 from luigi_pai.files.transfer.downloading import download
 from luigi_pai.files.transfer.local_tree import local_tree
 from luigi_pai.files.transfer.pool import JOBS, WorkerPool
@@ -60,7 +60,14 @@ class FileSystem(HdfsFileSystem, abc.ABC):
 
     def is_same(self, one: str, other: str) -> bool:
         """Return whether two paths are the same on this file system. Hosts are ignored."""
-        return same_path(one, other)
+        try:
+            return self._place(one) == self._place(other)
+        except HdfsError:
+            return one == other
+
+    def _place(self, path: str) -> str:
+        """Return the absolute path on any file system of this kind, for comparison."""
+        return hdfs_path(path, None)
 
     def local_path(self, path: str) -> str:
         """Return the path at which this machine has a file or folder, which need not exist.

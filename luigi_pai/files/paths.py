@@ -7,7 +7,7 @@ import re
 
 from luigi_pai.files.errors import HdfsError
 
-__all__ = ["hdfs_path", "is_foreign", "same_path", "split_uri", "storage_path"]
+__all__ = ["hdfs_path", "is_foreign", "split_uri", "storage_path"]
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)?", re.DOTALL)
 _DEFAULT_FS = re.compile(r"\$(?:PAI_DEFAULT_FS_URI|\{PAI_DEFAULT_FS_URI\})(?=/|$)")
@@ -28,14 +28,6 @@ def is_foreign(path: str) -> bool:
     """Return whether a path has the scheme of another file system than HDFS: ``s3://b/p``, ``file:///p``."""
     scheme = split_uri(path)[0]
     return bool(scheme) and scheme not in (*_SCHEMES, "viewfs")
-
-
-def same_path(one: str, other: str) -> bool:
-    """Return whether two paths are the same on one HDFS. Ignores hosts, as a host may have several names."""
-    try:
-        return hdfs_path(one, None) == hdfs_path(other, None)
-    except HdfsError:
-        return one == other
 
 
 def hdfs_path(path: str, fs_uri: str | None) -> str:

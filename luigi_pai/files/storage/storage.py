@@ -96,7 +96,7 @@ class Storage(FileSystem):
 
     def check_path(self, path: str) -> None:
         """Raise HdfsError if a path is not on this storage. The cluster is not asked where it is mounted."""
-        storage_path(path, self.mount_path, self.mount_path)
+        self._place(path)
 
     def check_writable(self, path: str) -> Sequence[str]:
         """Raise ConfigError if a job cannot use a path, or the storage is read-only there or here."""
@@ -109,7 +109,7 @@ class Storage(FileSystem):
                 text = f"{volume.root}, where this machine has storage {self.name}, is mounted read-only"
                 raise ConfigError(text)
             place = storage_path(path, self.mount_path, volume.root)
-            if place != storage_path(path, self.mount_path, self.mount_path):
+            if place != self._place(path):
                 text = f"{path} is a path of this machine, which containers do not have"
                 raise ConfigError(f"{text}: write $PAI_DEFAULT_FS_URI{place}")
             if self.path and storage is not None and is_on_own_disk(volume.root, storage.facts().source):
@@ -117,13 +117,8 @@ class Storage(FileSystem):
                 return [f"{text} mounted there, and the job does not see its files: correct storage_path"]
         return ()
 
-    def is_same(self, one: str, other: str) -> bool:
-        """Return whether two paths are the same in the storage."""
-        try:
-            places = {storage_path(path, self.mount_path, self.mount_path) for path in (one, other)}
-        except HdfsError:
-            return one == other
-        return len(places) == 1
+    def _place(self, path: str) -> str:
+        return storage_path(path, self.mount_path, self.mount_path)
 
     def _volume(self) -> MountedVolume:
         if self.path:
