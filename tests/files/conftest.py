@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from luigi_pai.files import Storage
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from luigi_pai.files.storage.volume import MountedVolume
-
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     """The folder of the storage."""
     folder = tmp_path / "root"
     folder.mkdir()
@@ -23,12 +16,12 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def storage(root: Path) -> Storage:
+def storage(root):
     """The storage ``nfs1``."""
     return Storage("nfs1", str(root))
 
 
 @pytest.fixture
-def volume(storage: Storage) -> MountedVolume:
+def volume(storage):
     """Its volume."""
     return storage.at("/")[0]

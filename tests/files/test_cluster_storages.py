@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import responses
@@ -16,9 +15,6 @@ from luigi_pai.api.shared import SharedDocument
 from luigi_pai.api.wire.transport import Account
 from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiHttpError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 URL = "http://pai.test:9186"
 V2, CONFIG, SERVER = f"{URL}/api/v2/storages", f"{URL}/api/v2/storage/config", f"{URL}/api/v2/storage/server"
 NO_API = {"code": "NoApiError", "message": "API is not found."}
@@ -26,33 +22,33 @@ NO_CONFIG = {"code": "UnknownError", "message": "Config not found."}
 
 
 @pytest.fixture
-def rest() -> Iterator[responses.RequestsMock]:
+def rest():
     """A mocked rest-server; routes need not all be requested."""
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
         yield mock
 
 
 @pytest.fixture
-def storage() -> Iterator[Callable[..., JobStorage]]:
+def storage():
     """Make the storage ``nfs1`` of user anna; processes that fork share what they know."""
     state = SharedDocument()
     session = Session(Account(URL, username="anna", token="t"), state)
 
-    def make(name: str = "nfs1", mount_path: str | None = None) -> JobStorage:
+    def make(name="nfs1", mount_path=None):
         return JobStorage(session, state, name, mount_path)
 
     yield make
     session.close()
 
 
-def asked(rest: responses.RequestsMock) -> list[str]:
+def asked(rest):
     return [str(call.request.url).removeprefix(f"{URL}/api/v2") for call in rest.calls]
 
 
 # 1.0 and later
 
 
-DETAILS: list[tuple[dict[str, Any], StorageFacts]] = [
+DETAILS = [
     (
         {"type": "nfs", "share": True, "data": {"server": "nas", "path": "/data"}},
         StorageFacts("nfs", "nas:/data"),
@@ -88,13 +84,7 @@ DETAILS: list[tuple[dict[str, Any], StorageFacts]] = [
 
 
 @pytest.mark.parametrize(("detail", "facts"), DETAILS)
-def test_a_storage_of_1_0_and_later(
-    detail: dict[str, Any],
-    facts: StorageFacts,
-    rest: responses.RequestsMock,
-    storage: Callable[..., JobStorage],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_storage_of_1_0_and_later(detail, facts, rest, storage, caplog):
     """Keys and passwords are in nothing that is kept, shown or logged."""
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "luigi_pai.http")
@@ -105,7 +95,7 @@ def test_a_storage_of_1_0_and_later(
     assert "SECRET" not in shown
 
 
-def test_how_a_job_mounts_it(rest: responses.RequestsMock, storage: Callable[..., JobStorage]) -> None:
+def test_how_a_job_mounts_it(rest, storage):
     rest.get(f"{V2}/nfs1", json={"type": "nfs", "data": {"server": "nas", "path": "/data"}})
     mounts = [storage(mount_path=path).mount() for path in (None, "/data", "/data/")]
     assert [(one.name, one.path, one.by_plugin) for one in mounts] == [
@@ -115,9 +105,7 @@ def test_how_a_job_mounts_it(rest: responses.RequestsMock, storage: Callable[...
     ]
 
 
-def test_a_read_only_storage_takes_no_results(
-    rest: responses.RequestsMock, storage: Callable[..., JobStorage]
-) -> None:
+def test_a_read_only_storage_takes_no_results(rest, storage):
     rest.get(f"{V2}/nfs1", json={"type": "nfs", "readOnly": True, "data": {"server": "n", "path": "/d"}})
     with pytest.raises(
         ConfigError, match=r"^storage = nfs1 in \[OpenPai\] is read-only, so no job can write"
@@ -132,14 +120,7 @@ def test_a_read_only_storage_takes_no_results(
         (403, "ForbiddenUserError", [], "you may use none"),
     ],
 )
-def test_a_storage_that_one_may_not_use(
-    status: int,
-    code: str,
-    found: list[Any],
-    may: str,
-    rest: responses.RequestsMock,
-    storage: Callable[..., JobStorage],
-) -> None:
+def test_a_storage_that_one_may_not_use(status, code, found, may, rest, storage):
     rest.get(f"{V2}/nfs1", status=status, json={"code": code, "message": "Storage nfs1 is not found."})
     rest.get(V2, json={"storages": found})
     with pytest.raises(ConfigError) as caught:
@@ -147,7 +128,7 @@ def test_a_storage_that_one_may_not_use(
     assert str(caught.value) == (f"storage = nfs1 in [OpenPai] does not exist, or you may not use it; {may}")
 
 
-def test_names_are_quoted(rest: responses.RequestsMock, storage: Callable[..., JobStorage]) -> None:
+def test_names_are_quoted(rest, storage):
     rest.get(f"{V2}/a%2Fb%3Fc", json={"type": "nfs", "data": {"server": "n", "path": "/d"}})
     assert storage("a/b?c").facts().source == "n:/d"
 
@@ -155,14 +136,14 @@ def test_names_are_quoted(rest: responses.RequestsMock, storage: Callable[..., J
 # 0.16 and 0.17
 
 
-def old(rest: responses.RequestsMock, config: dict[str, Any], **server: Any) -> None:
+def old(rest, config, **server):
     """Let the server be one of 0.16 or 0.17."""
     rest.get(f"{V2}/nfs1", status=404, json=NO_API)
     rest.get(f"{CONFIG}/nfs1", json={"name": "nfs1", "default": True, "servers": ["srv"], **config})
     rest.get(f"{SERVER}/srv", json={"spn": "srv", "extension": {}, **server})
 
 
-def mounting(**about: str) -> dict[str, str]:
+def mounting(**about):
     return {"mountPoint": "/data", "path": "", "server": "srv", "permission": "rw", **about}
 
 
@@ -188,14 +169,7 @@ def mounting(**about: str) -> dict[str, str]:
         (mounting(), "azureblob", {"containerName": "c", "accountName": "a", "key": "SECRET"}, ""),
     ],
 )
-def test_a_storage_of_0_16(
-    mount: dict[str, str],
-    kind: str,
-    data: dict[str, str],
-    source: str,
-    rest: responses.RequestsMock,
-    storage: Callable[..., JobStorage],
-) -> None:
+def test_a_storage_of_0_16(mount, kind, data, source, rest, storage):
     """It is mounted by the plugin, where the server says."""
     old(rest, {"mountInfos": [mount]}, type=kind, data=data)
     one = storage()
@@ -205,7 +179,7 @@ def test_a_storage_of_0_16(
     assert asked(rest) == ["/storages/nfs1", "/storage/config/nfs1", "/storage/server/srv"]
 
 
-def test_one_of_several_mounts(rest: responses.RequestsMock, storage: Callable[..., JobStorage]) -> None:
+def test_one_of_several_mounts(rest, storage):
     """It is the one that storage_mount names, else the first."""
     mounts = [mounting(path="a"), mounting(path="b", mountPoint="/b", permission="ro")]
     old(rest, {"mountInfos": mounts}, type="nfs", data={"address": "nas", "rootPath": "/e"})
@@ -215,15 +189,13 @@ def test_one_of_several_mounts(rest: responses.RequestsMock, storage: Callable[.
         storage(mount_path="/b").mount()
 
 
-def test_the_first_of_several_mounts(
-    rest: responses.RequestsMock, storage: Callable[..., JobStorage]
-) -> None:
+def test_the_first_of_several_mounts(rest, storage):
     mounts = [mounting(path="a"), mounting(path="b", mountPoint="/b")]
     old(rest, {"mountInfos": mounts}, type="nfs", data={"address": "nas", "rootPath": "/e"})
     assert storage().facts().source == "nas:/e/a"
 
 
-def test_a_config_without_mounts(rest: responses.RequestsMock, storage: Callable[..., JobStorage]) -> None:
+def test_a_config_without_mounts(rest, storage):
     old(rest, {"mountInfos": []}, type="nfs", data={})
     with pytest.raises(
         ConfigError, match=r"^storage = nfs1 .* mounts nothing, as the server says; name another"
@@ -231,7 +203,7 @@ def test_a_config_without_mounts(rest: responses.RequestsMock, storage: Callable
         storage().facts()
 
 
-def test_a_missing_config(rest: responses.RequestsMock, storage: Callable[..., JobStorage]) -> None:
+def test_a_missing_config(rest, storage):
     """These releases answer 500 then."""
     rest.get(f"{V2}/nfs1", status=404, json=NO_API)
     rest.get(f"{CONFIG}/nfs1", status=500, json=NO_CONFIG)
@@ -244,9 +216,7 @@ def test_a_missing_config(rest: responses.RequestsMock, storage: Callable[..., J
 
 
 @pytest.mark.parametrize("found", [{"status": 404, "json": NO_API}])
-def test_a_release_without_storages(
-    found: dict[str, Any], rest: responses.RequestsMock, storage: Callable[..., JobStorage]
-) -> None:
+def test_a_release_without_storages(found, rest, storage):
     """0.7 to 0.15: the error says what these have."""
     for path in (f"{V2}/nfs1", f"{CONFIG}/nfs1"):
         rest.get(path, **found)
@@ -258,7 +228,7 @@ def test_a_release_without_storages(
     assert "Releases up to 0.14 have HDFS: set webhdfs_url. On 0.15, remove the key" in text
 
 
-def test_a_network_that_is_down(rest: responses.RequestsMock, storage: Callable[..., JobStorage]) -> None:
+def test_a_network_that_is_down(rest, storage):
     """It is no word about the storage, and is asked again."""
     with pytest.raises(ClusterUnreachable):
         storage().facts()
@@ -267,9 +237,7 @@ def test_a_network_that_is_down(rest: responses.RequestsMock, storage: Callable[
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_server_that_fails(
-    status: int, rest: responses.RequestsMock, storage: Callable[..., JobStorage]
-) -> None:
+def test_a_server_that_fails(status, rest, storage):
     """On 1.0, an UnknownError is no answer, either."""
     rest.get(f"{V2}/nfs1", status=status, json={"code": "UnknownError", "message": "Kubernetes is away"})
     with pytest.raises(PaiHttpError) as caught:
@@ -277,9 +245,7 @@ def test_a_server_that_fails(
     assert not isinstance(caught.value, ConfigError)
 
 
-def test_it_is_asked_once_for_all_forks(
-    rest: responses.RequestsMock, storage: Callable[..., JobStorage]
-) -> None:
+def test_it_is_asked_once_for_all_forks(rest, storage):
     rest.get(f"{V2}/nfs1", json={"type": "nfs", "data": {"server": "nas", "path": "/d"}})
     storage()._state.read()
     child = os.fork()

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
 
 import pytest
 
 from luigi_pai.files.storage import mounts as module
 from luigi_pai.files.storage.mounts import Mount, find_mounted, mount_of, mounts, on_this_machine
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOSTS = {
     "nas": ["10.0.0.5"],
@@ -26,9 +22,9 @@ HOSTS = {
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def asked(monkeypatch):
     """The hosts that were looked up, in this table."""
-    names: list[str] = []
+    names = []
 
     def getaddrinfo(host, _port, *_more):
         names.append(host)
@@ -40,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def table(*rows: str) -> list[Mount]:
+def table(*rows):
     """Return mounts, each written as ``SOURCE FOLDER [TYPE [OPTIONS]]``."""
     fields = [[*row.split(), "nfs4", "rw"] for row in rows]
     return [
@@ -49,22 +45,23 @@ def table(*rows: str) -> list[Mount]:
     ]
 
 
-def test_the_table_of_this_machine() -> None:
+def test_the_table_of_this_machine():
     """It is read, and the root of files is on one of its mounts."""
     assert mount_of("/") in mounts()
 
 
-def test_blanks_and_other_letters_in_the_table(tmp_path: Path) -> None:
+def test_blanks_and_other_letters_in_the_table(tmp_path):
     """They are written in octal. Lines that are no mounts are ignored; without a table there are none."""
     (tmp_path / "mounts").write_bytes(
         rb"nas:/my\040data /mnt/my\040data nfs4 rw,addr=10.0.0.5 0 0" + b"\n"
         rb"//nas/a\134b\011c\012d /mnt/\043x cifs ro 0 0" + b"\n"
-        b"tmpfs /mnt/\xff tmpfs rw 0 0\nbroken\n\n"
+        b"tmpfs /mnt/\xff tmpfs rw 0 0\nnas:/s /mnt/s nfs4 rw\nbroken\n\n"
     )
     assert mounts(str(tmp_path / "mounts")) == [
         Mount("nas:/my data", "/mnt/my data", "nfs4", ("rw", "addr=10.0.0.5")),
         Mount("//nas/a\\b\tc\nd", "/mnt/#x", "cifs", ("ro",)),
         Mount("tmpfs", "/mnt/\udcff", "tmpfs", ("rw",)),
+        Mount("nas:/s", "/mnt/s", "nfs4", ("rw",)),
     ]
     assert mounts(str(tmp_path / "none")) == []
 
@@ -114,18 +111,18 @@ def test_blanks_and_other_letters_in_the_table(tmp_path: Path) -> None:
         ("None:None", ["nas:/a /mnt/a"], None),
     ],
 )
-def test_find_mounted(source: str, rows: list[str], found: str | None) -> None:
+def test_find_mounted(source, rows, found):
     assert find_mounted(source, table(*rows)) == found
 
 
-def test_hosts_are_looked_up_only_where_the_paths_fit(asked: list[str]) -> None:
+def test_hosts_are_looked_up_only_where_the_paths_fit(asked):
     """A name server that is away would keep each of many mounts waiting."""
     rows = ["far:/x /mnt/x", "nas:/data /mnt/d", "//far/data /mnt/s cifs rw"]
     assert find_mounted("nas:/data", table(*rows)) == "/mnt/d"
     assert asked == []
 
 
-def test_the_deepest_mount_is_the_one_of_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_deepest_mount_is_the_one_of_a_path(monkeypatch):
     known = table("/dev/sda / ext4 rw", "nas:/a /mnt ", "nas:/b /mnt/b", "nas:/c /mnt/b", "x:/y /mnt/bb")
     monkeypatch.setattr(module, "mounts", lambda: known)
     monkeypatch.setattr("os.path.realpath", lambda path: path)
@@ -144,11 +141,11 @@ def test_the_deepest_mount_is_the_one_of_a_path(monkeypatch: pytest.MonkeyPatch)
         ("unknown", "http://localhost", False),
     ],
 )
-def test_a_folder_of_this_machine(host: str, cluster: str, tmp_path: Path, *, is_here: bool) -> None:
+def test_a_folder_of_this_machine(host, cluster, tmp_path, *, is_here):
     """The export itself is taken only if the cluster, too, is this machine: it could name any folder."""
     assert on_this_machine(f"{host}:{tmp_path}", cluster) == (str(tmp_path) if is_here else None)
 
 
-def test_what_is_no_folder_of_this_machine(tmp_path: Path) -> None:
+def test_what_is_no_folder_of_this_machine(tmp_path):
     assert on_this_machine(f"127.0.0.1:{tmp_path}/none", "http://127.0.0.1") is None
     assert on_this_machine(f"//127.0.0.1{tmp_path}", "http://127.0.0.1") is None

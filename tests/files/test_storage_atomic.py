@@ -5,46 +5,39 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from hdfs_backend import content, names, written
 
-from luigi_pai.files import FileAlreadyExists, Storage, temporary, upload
+from luigi_pai.files import FileAlreadyExists, temporary, upload
 from luigi_pai.files.small_files import create_once, read_small, remove_once, tidy_beside
 from luigi_pai.files.storage import volume as volume_module
 from luigi_pai.files.temporary import tidy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from luigi_pai.files.storage.volume import MountedVolume
 
 FORK = multiprocessing.get_context("fork")
 ROUNDS = 200
 
 
-def without_links(*_given: object, **_about: object) -> None:
+def without_links(*_given, **_about):
     raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
 
-def claim(fs: Storage, who: int, barrier: object, won: object, *, links: bool) -> None:
+def claim(fs, who, barrier, won, *, links):
     if not links:
-        os.link = without_links  # type: ignore[assignment]
+        os.link = without_links
     for number in range(ROUNDS):
-        barrier.wait(60)  # type: ignore[attr-defined]
+        barrier.wait(60)
         if create_once(fs, f"/claims/{number}", b"%d" % who):
-            won.send(number)  # type: ignore[attr-defined]
-    won.close()  # type: ignore[attr-defined]
+            won.send(number)
+    won.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("links", [True, False])
-def test_one_of_two_processes_creates_a_file(storage: Storage, *, links: bool) -> None:
+def test_one_of_two_processes_creates_a_file(storage, *, links):
     """Also where the file system has no links; what is there is the winner's, and nothing else is left."""
     barrier = FORK.Barrier(2)
     ends = [FORK.Pipe(duplex=False) for _ in range(2)]
@@ -54,7 +47,7 @@ def test_one_of_two_processes_creates_a_file(storage: Storage, *, links: bool) -
     ]
     for process in processes:
         process.start()
-    winners: dict[int, list[int]] = {number: [] for number in range(ROUNDS)}
+    winners = {number: [] for number in range(ROUNDS)}
     for who, (receiving, sending) in enumerate(ends):
         sending.close()
         while True:
@@ -72,13 +65,13 @@ def test_one_of_two_processes_creates_a_file(storage: Storage, *, links: bool) -
     assert len(names(storage, "/claims")) == ROUNDS
 
 
-def test_a_link_that_was_made_though_it_exists(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_was_made_though_it_exists(storage, monkeypatch):
     """An NFS client repeats a request whose answer was lost, and is told that the name exists: it is ours."""
     real = os.link
 
-    def repeated(*given: object, **about: object) -> None:
-        real(*given, **about)  # type: ignore[arg-type]
-        real(*given, **about)  # type: ignore[arg-type]
+    def repeated(*given, **about):
+        real(*given, **about)
+        real(*given, **about)
 
     monkeypatch.setattr(os, "link", repeated)
     assert create_once(storage, "/f", b"mine")
@@ -93,12 +86,10 @@ def test_a_link_that_was_made_though_it_exists(storage: Storage, monkeypatch: py
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK])
-def test_a_file_system_without_links(
-    number: int, storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_links(number, storage, root, monkeypatch):
     """Files are renamed, and nothing is replaced; a rename that fails leaves nothing under the new name."""
 
-    def refused(*_given: object, **_about: object) -> None:
+    def refused(*_given, **_about):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "link", refused)
@@ -118,15 +109,15 @@ def test_a_file_system_without_links(
     assert (root / "d" / "f").read_text() == "text"
 
 
-def replaced(fs: Storage, stop: object) -> None:
+def replaced(fs, stop):
     for number in range(ROUNDS):
         with fs.open_writer("/f") as file:
             file.write(b"%c" % (97 + number % 26) * 1_000_000)
-    stop.set()  # type: ignore[attr-defined]
+    stop.set()
 
 
 @pytest.mark.slow
-def test_a_reader_sees_whole_files(storage: Storage) -> None:
+def test_a_reader_sees_whole_files(storage):
     """While another process replaces the file, in parts and in one."""
     written(storage, "/f", "x" * 1_000_000)
     stop = FORK.Event()
@@ -152,12 +143,12 @@ def test_a_reader_sees_whole_files(storage: Storage) -> None:
 CALLS = ("open", "link", "unlink", "rename", "replace", "mkdir", "rmdir", "fsync", "close", "chmod")
 
 
-def killed(work: Callable[[], object], last: int) -> bool:
+def killed(work, last):
     """Work in a fork, which ends before one of its calls, as by kill -9; return whether it was done."""
     left = [last]
 
-    def counted(real: Callable[..., object]) -> Callable[..., object]:
-        def call(*given: object, **about: object) -> object:
+    def counted(real):
+        def call(*given, **about):
             left[0] -= 1
             if left[0] < 0:
                 os._exit(9)
@@ -171,7 +162,7 @@ def killed(work: Callable[[], object], last: int) -> bool:
         try:
             for name in CALLS:
                 setattr(os, name, counted(getattr(os, name)))
-            volume_module.write_all = counted(volume_module.write_all)  # type: ignore[assignment]
+            volume_module.write_all = counted(volume_module.write_all)
             work()
             code = 0
         finally:
@@ -181,7 +172,7 @@ def killed(work: Callable[[], object], last: int) -> bool:
     return code == 0
 
 
-def tidied(volume: MountedVolume, monkeypatch: pytest.MonkeyPatch) -> None:
+def tidied(volume, monkeypatch):
     """Remove what killed processes left in ``/d``, as later runs do."""
     later = time.time() + 49 * 3600
     with monkeypatch.context() as patch:
@@ -207,9 +198,7 @@ OUTCOMES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("work", OUTCOMES)
-def test_a_process_that_is_killed_at_any_call(
-    work: str, storage: Storage, volume: MountedVolume, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_is_killed_at_any_call(work, storage, volume, root, monkeypatch):
     """The file is the old or the new one, whole; the next run leaves nothing hidden."""
     before, after = OUTCOMES[work]
     storage.mkdir("/d")
@@ -234,7 +223,7 @@ def test_a_process_that_is_killed_at_any_call(
 
 
 @pytest.mark.slow
-def test_an_upload_that_is_killed_at_any_call(storage: Storage, tmp_path: Path) -> None:
+def test_an_upload_that_is_killed_at_any_call(storage, tmp_path):
     """A new folder is there as a whole or not at all; later runs leave nothing hidden."""
     source = tmp_path / "source"
     source.mkdir()
@@ -255,23 +244,14 @@ def test_an_upload_that_is_killed_at_any_call(storage: Storage, tmp_path: Path) 
     raise AssertionError
 
 
-def test_writers_of_one_folder_share_its_temporary_folder(storage: Storage) -> None:
+def test_writers_of_one_folder_share_its_temporary_folder(storage):
     """Each removes it when it is empty, which is when another may be about to use it."""
-    errors: list[BaseException] = []
 
-    def work(who: int) -> None:
-        try:
-            for number in range(25):
-                written(storage, f"/d/{who}-{number}")
-                with_folder = f"/d/{who}-folder-{number}"
-                storage.mkdir(with_folder)
-        except BaseException as error:  # noqa: BLE001
-            errors.append(error)
+    def work(who):
+        for number in range(25):
+            written(storage, f"/d/{who}-{number}")
+            storage.mkdir(f"/d/{who}-folder-{number}")
 
-    threads = [threading.Thread(target=work, args=(who,)) for who in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
     assert len(names(storage, "/d")) == 300

@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import getpass
 import uuid
-from typing import TYPE_CHECKING
 
 import pytest
 from hdfs_backend import BACKENDS, EACH_HADOOP, LOCAL, STORAGE, Backend, storage_backend
 from hdfs_backend import real_backend as real
 from webhdfs_server import serving
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from luigi_pai.files import FileSystem
-
 
 @pytest.fixture(scope="session")
-def local_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+def local_backend(tmp_path_factory):
     """The local WebHDFS, one for all tests of a process."""
     root = tmp_path_factory.mktemp("hdfs") / "root"
     with serving(root) as url:
@@ -31,36 +25,35 @@ def local_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]
 
 
 @pytest.fixture(params=EACH_HADOOP)
-def real_backend(request: pytest.FixtureRequest) -> Backend:
+def real_backend(request):
     """Each real HDFS in turn."""
     return real(request.param)
 
 
 @pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Backend:
+def backend(request, tmp_path_factory):
     """The local WebHDFS, each real HDFS and a storage in turn."""
     if request.param == LOCAL:
-        found: Backend = request.getfixturevalue("local_backend")
-        return found
+        return request.getfixturevalue("local_backend")
     if request.param == STORAGE:
         return storage_backend(tmp_path_factory.mktemp("storage"))
     return real(request.param)
 
 
 @pytest.fixture
-def url(backend: Backend) -> str:
+def url(backend):
     """The address of its WebHDFS."""
     return backend.url
 
 
 @pytest.fixture
-def fs(backend: Backend) -> FileSystem:
+def fs(backend):
     """It as a file system, as its superuser."""
     return backend.fs()
 
 
 @pytest.fixture
-def home(fs: FileSystem) -> Iterator[str]:
+def home(fs):
     """A folder on it for one test."""
     path = f"/tmp/luigi-pai-{uuid.uuid4().hex[:10]}"
     fs.mkdir(path)

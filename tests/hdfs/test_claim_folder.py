@@ -12,15 +12,15 @@ from luigi_pai.work.claims import Claim, Claims
 from luigi_pai.work.output_claims import OutputClaimFolder
 
 
-def claims(fs: WebHdfs, home: str, name: str = "train") -> Claims:
+def claims(fs, home, name="train"):
     return Claims(OutputClaimFolder(fs, f"{home}/"), name)
 
 
-def claim(number: int = 1, name: str = "train", task: str = "") -> Claim:
+def claim(number=1, name="train", task=""):
     return Claim(name, number, name, "http://pai", "anna", 1, "digest", task)
 
 
-def test_the_files_of_a_claim(fs: WebHdfs, home: str) -> None:
+def test_the_files_of_a_claim(fs, home):
     """Each event is an empty file; recording it again changes nothing. A released claim leaves no folder."""
     mine = claims(fs, home)
     assert mine.last() is None
@@ -53,7 +53,7 @@ def test_the_files_of_a_claim(fs: WebHdfs, home: str) -> None:
     ]
 
 
-def test_a_claim_of_an_earlier_version(fs: WebHdfs, home: str) -> None:
+def test_a_claim_of_an_earlier_version(fs, home):
     """It does not record the class of its work."""
     fields = '"name": "train", "job": "j", "cluster": "c", "user": "u", "digest": "d", "token": "t"'
     written(fs, f"{home}/_luigi_pai/train.1.json", f'{{{fields}, "claimed_ms": 1}}')
@@ -61,7 +61,7 @@ def test_a_claim_of_an_earlier_version(fs: WebHdfs, home: str) -> None:
     assert claims(fs, home, "other").others() == ["train"]
 
 
-def test_one_of_many_processes_claims_a_submission(fs: WebHdfs, home: str) -> None:
+def test_one_of_many_processes_claims_a_submission(fs, home):
     """The others get its claim; no temporary file is left."""
     mine = [claim() for _ in range(12)]
     with ThreadPoolExecutor(12) as pool:
@@ -71,9 +71,7 @@ def test_one_of_many_processes_claims_a_submission(fs: WebHdfs, home: str) -> No
     assert names(fs, home) == ["_luigi_pai", "_luigi_pai/train.1.json"]
 
 
-def test_a_claim_that_a_process_wrote_is_not_read_again(
-    fs: WebHdfs, home: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_that_a_process_wrote_is_not_read_again(fs, home, monkeypatch):
     """Only the folder is listed, in which other submissions may be. A released claim is forgotten."""
     mine = claims(fs, home)
     held = mine.claim(claim())
@@ -89,7 +87,7 @@ def test_a_claim_that_a_process_wrote_is_not_read_again(
     assert mine.last() is None
 
 
-def test_claims_that_cannot_be_read_are_an_error() -> None:
+def test_claims_that_cannot_be_read_are_an_error():
     """A server that is not there is not an answer."""
     with pytest.raises(HdfsError, match="no answer"):
         claims(WebHdfs("http://127.0.0.1:1", "alice"), "/out").last()

@@ -2,53 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import requests
 from hadoop_differences import differences_of
 from hdfs import InsecureClient
-from hdfs_backend import ON_HDFS, WITH_PERMISSIONS, Backend, names, written
-
-if TYPE_CHECKING:
-    from luigi_pai.files import WebHdfs
+from hdfs_backend import ON_HDFS, WITH_PERMISSIONS, names, written
 
 
-def asked(
-    backend: Backend,
-    method: str,
-    path: str,
-    op: str,
-    *,
-    user: str = "",
-    data: bytes = b"",
-    **more: str,
-) -> requests.Response:
+def asked(backend, method, path, op, *, user="", data=b"", **more):
     """Return what a server answers to whoever has not our client."""
     query = {"op": op, "user.name": user or backend.user, **more}
     return requests.request(method, f"{backend.url}/webhdfs/v1{path}", params=query, data=data, timeout=20)
 
 
-def refusal(reply: requests.Response) -> tuple[int, str]:
+def refusal(reply):
     """Return how something was refused: HTTP status, and Hadoop's name of the error."""
     return reply.status_code, reply.json()["RemoteException"]["exception"]
 
 
-def test_the_mode_of_a_new_file(backend: Backend, fs: WebHdfs, home: str) -> None:
+def test_the_mode_of_a_new_file(backend, fs, home):
     """2.7.4 makes files that all may execute; 3.3.4 does not."""
     written(fs, f"{home}/f")
     assert backend.mode(f"{home}/f") == backend.differences.new_file_mode
 
 
 @ON_HDFS
-def test_percent_in_names_without_us(backend: Backend, fs: WebHdfs, home: str) -> None:
+def test_percent_in_names_without_us(backend, fs, home):
     """With the bare library, the DataNodes of 2.7.4 write another file than they were told."""
     InsecureClient(backend.url, user=backend.user).write(f"{home}/a%2520b", b"data")
     assert names(fs, home) == [{1: "a%2520b", 2: "a%20b"}[backend.differences.datanode_decodes]]
 
 
 @ON_HDFS
-def test_a_colon(backend: Backend, fs: WebHdfs, home: str) -> None:
+def test_a_colon(backend, fs, home):
     """No file can have one in its name: 2.7.4 says so whatever is asked, 3.3.4 to who would make one."""
     written(fs, f"{home}/f")
     status = asked(backend, "GET", f"{home}/a:b", "GETFILESTATUS")
@@ -60,7 +46,7 @@ def test_a_colon(backend: Backend, fs: WebHdfs, home: str) -> None:
 
 
 @ON_HDFS
-def test_below_a_file(backend: Backend, fs: WebHdfs, home: str) -> None:
+def test_below_a_file(backend, fs, home):
     """Each has its own error for a path below a file."""
     written(fs, f"{home}/f")
     create = asked(backend, "PUT", f"{home}/f/g", "CREATE")
@@ -69,7 +55,7 @@ def test_below_a_file(backend: Backend, fs: WebHdfs, home: str) -> None:
 
 
 @WITH_PERMISSIONS
-def test_whom_an_error_of_setowner_names(backend: Backend, fs: WebHdfs, home: str) -> None:
+def test_whom_an_error_of_setowner_names(backend, fs, home):
     """2.7.4 names who is to be the owner, 3.3.4 who asked."""
     fs.chown(home, "alice", None)
     reply = asked(backend, "PUT", home, "SETOWNER", user="alice", owner="bob")
@@ -79,7 +65,7 @@ def test_whom_an_error_of_setowner_names(backend: Backend, fs: WebHdfs, home: st
 
 
 @pytest.mark.slow
-def test_more_than_the_quota(real_backend: Backend) -> None:
+def test_more_than_the_quota(real_backend):
     """2.7.4 answers that it has made a file of which it kept nothing, 3.3.4 refuses it."""
     fs, path = real_backend.fs(), real_backend.quota_folder()
     reply = asked(real_backend, "PUT", f"{path}/f", "CREATE", data=b"12345")
@@ -92,7 +78,7 @@ def test_more_than_the_quota(real_backend: Backend) -> None:
 
 
 @ON_HDFS
-def test_the_root_of_the_trash(backend: Backend) -> None:
+def test_the_root_of_the_trash(backend):
     """2.7.4 does not know the question; both have it in the home folder."""
     reply = asked(backend, "GET", "/", "GETTRASHROOT")
     assert (reply.status_code == 200) is backend.differences.has_trash_root
@@ -103,6 +89,6 @@ def test_the_root_of_the_trash(backend: Backend) -> None:
 @pytest.mark.parametrize(
     ("version", "like"), [("2.7.4", "2.7.4"), ("2.6.0", "2.7.4"), ("3.2.1", "2.7.4"), ("3.4.1-rc1", "3.3.4")]
 )
-def test_other_versions(version: str, like: str) -> None:
+def test_other_versions(version, like):
     """Another HDFS is taken for the newest measured one before it."""
     assert differences_of(version) is differences_of(like)

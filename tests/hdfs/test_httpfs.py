@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import pytest
 from hdfs_backend import content, names, written
 from webhdfs_server import serving
@@ -11,21 +9,17 @@ from webhdfs_server import serving
 from luigi_pai.files import FileAlreadyExists, HdfsError, WebHdfs, upload
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 class HttpFs(WebHdfsHandler):
     """Answers renames as HttpFS does, which knows no options; each in turn may fail first."""
 
     faults: list[str] = []
 
-    def prepare(self) -> Any:
+    def prepare(self):
         self.request.query_arguments.pop("renameoptions", None)
         return super().prepare()
 
-    async def put(self, path: str | None = None) -> None:
+    async def put(self, path=None):
         is_rename = "op=RENAME" in self.request.query
         fault = self.faults.pop(0) if is_rename and self.faults else ""
         if fault == "503":
@@ -38,7 +32,7 @@ class HttpFs(WebHdfsHandler):
 
 
 @pytest.fixture
-def fs(tmp_path: Path) -> Iterator[WebHdfs]:
+def fs(tmp_path):
     """A file system on such a server."""
     HttpFs.faults = []
     with serving(tmp_path / "hdfs", HttpFs) as url:
@@ -46,7 +40,7 @@ def fs(tmp_path: Path) -> Iterator[WebHdfs]:
 
 
 @pytest.mark.slow
-def test_replacing(fs: WebHdfs, tmp_path: Path) -> None:
+def test_replacing(fs, tmp_path):
     """Files are replaced by writers and uploads, and nothing is left."""
     (tmp_path / "code").mkdir()
     for text in ("old", "new"):
@@ -61,7 +55,7 @@ def test_replacing(fs: WebHdfs, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["503", "lost"])
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_step_that_fails(fs: WebHdfs, fault: str, number: int) -> None:
+def test_a_step_that_fails(fs, fault, number):
     """The old file is back, or the new one is there; writing it again works."""
     written(fs, "/a/f", "old")
     HttpFs.faults = [""] * number + [fault]
@@ -72,7 +66,7 @@ def test_a_step_that_fails(fs: WebHdfs, fault: str, number: int) -> None:
     assert content(fs, "/a/f") == "newer"
 
 
-def test_nothing_is_replaced_by_a_rename(fs: WebHdfs) -> None:
+def test_nothing_is_replaced_by_a_rename(fs):
     """A rename to an exact name goes neither over a file nor into a folder."""
     written(fs, "/a/f", "old")
     written(fs, "/a/d/g")

@@ -12,15 +12,11 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from hdfs_backend import content, names, written
 
-from luigi_pai.files import WebHdfs, upload
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from luigi_pai.files import upload
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +63,7 @@ print("done", flush=True)
 """
 
 
-def run(arguments: list[str], kill_after: float | None = None) -> bool:
+def run(arguments, kill_after=None):
     """Run the process, kill it after some seconds where they are given, and return whether it was done."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -86,7 +82,7 @@ def run(arguments: list[str], kill_after: float | None = None) -> bool:
     return output == "done\n"
 
 
-def check(fs: WebHdfs, folder: str, phase: str) -> bool:
+def check(fs, folder, phase):
     """Check that what is there is whole; return whether it is the new one."""
     if phase in ("write", "publish"):
         text = content(fs, f"{folder}/f")
@@ -105,12 +101,12 @@ def check(fs: WebHdfs, folder: str, phase: str) -> bool:
     return True
 
 
-def is_temporary(name: str) -> bool:
+def is_temporary(name):
     return "luigi-pai-tmp" in name
 
 
 @pytest.mark.parametrize("number", range(KILLS))
-def test_a_kill(fs: WebHdfs, home: str, tmp_path: Path, number: int) -> None:
+def test_a_kill(fs, home, tmp_path, number):
     """What is there is whole, no matter when; the next run does the work and removes what was left."""
     phase = PHASES[number % len(PHASES)]
     source = tmp_path / "code"

@@ -35,7 +35,7 @@ from luigi_pai.files import (
     ],
 )
 @pytest.mark.parametrize("fs_uri", [None, "hdfs://nn:9000"])
-def test_path(given: str, path: str, fs_uri: str | None) -> None:
+def test_path(given, path, fs_uri):
     """Every way to write a path on the cluster's HDFS means the absolute path."""
     assert hdfs_path(given, fs_uri) == path
 
@@ -57,14 +57,14 @@ def test_path(given: str, path: str, fs_uri: str | None) -> None:
         ("hdfs://nn:9001/p", "it is on hdfs://nn:9001"),
     ],
 )
-def test_an_invalid_path(given: str, why: str) -> None:
+def test_an_invalid_path(given, why):
     """A path that cannot be on this HDFS is an error that says why, never a file that is missing."""
     with pytest.raises(HdfsError) as caught:
         hdfs_path(given, "hdfs://nn:9000")
     assert str(caught.value).startswith(f"{given!r} is no path on this HDFS: {why}")
 
 
-def test_path_of_default_port_and_base() -> None:
+def test_path_of_default_port_and_base():
     """8020 is the port where none is written; a path in fs_uri is the base of $PAI_DEFAULT_FS_URI only."""
     assert hdfs_path("hdfs://nn/p", "hdfs://nn:8020") == "/p"
     assert hdfs_path("$PAI_DEFAULT_FS_URI/p", "hdfs://nn:9000/base") == "/base/p"

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import pytest
 import requests
-from hdfs_backend import WITH_PERMISSIONS, Backend, content, names, written
+from hdfs_backend import WITH_PERMISSIONS, content, names, written
 
-from luigi_pai.files import HdfsError, HdfsTarget, WebHdfs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from luigi_pai.files import HdfsError, HdfsTarget
 
 pytestmark = WITH_PERMISSIONS
 
 
 @pytest.fixture
-def alice(backend: Backend, fs: WebHdfs, home: str) -> WebHdfs:
+def alice(backend, fs, home):
     """Somebody who owns a folder ``hers`` in the home, and a file in it."""
     fs.chmod(home, "755")
     fs.mkdir(f"{home}/hers")
@@ -28,12 +23,12 @@ def alice(backend: Backend, fs: WebHdfs, home: str) -> WebHdfs:
 
 
 @pytest.fixture
-def bob(backend: Backend) -> WebHdfs:
+def bob(backend):
     """Somebody else."""
     return backend.fs("bob")
 
 
-def denied(work: Callable[[], Any], user: str, access: str, path: str) -> None:
+def denied(work, user, access, path):
     """Check that something is refused in Hadoop's words, and says what to do."""
     with pytest.raises(
         HdfsError, match=rf'Permission denied: user={user}, access={access}, inode="{path}"'
@@ -43,7 +38,7 @@ def denied(work: Callable[[], Any], user: str, access: str, path: str) -> None:
     assert "ask for permission on that path, or check hdfs_user" in str(error.value)
 
 
-def test_the_owner_may(alice: WebHdfs, home: str) -> None:
+def test_the_owner_may(alice, home):
     """An owner writes, renames, lists and removes in a folder of hers, and nowhere above it."""
     written(alice, f"{home}/hers/f", "new")
     alice.rename_dont_move(f"{home}/hers/f", f"{home}/hers/g")
@@ -54,7 +49,7 @@ def test_the_owner_may(alice: WebHdfs, home: str) -> None:
     denied(lambda: alice.remove(f"{home}/hers"), "alice", "WRITE", home)
 
 
-def test_a_folder_that_is_closed(alice: WebHdfs, bob: WebHdfs, fs: WebHdfs, home: str) -> None:
+def test_a_folder_that_is_closed(alice, bob, fs, home):
     """Behind a folder that one may not pass, nothing is "missing": asking is refused."""
     folder = f"{home}/hers"
     alice.chmod(folder, "700")
@@ -67,7 +62,7 @@ def test_a_folder_that_is_closed(alice: WebHdfs, bob: WebHdfs, fs: WebHdfs, home
     assert content(fs, f"{folder}/f") == "secret"  # the superuser may
 
 
-def test_a_folder_that_can_be_passed_and_not_listed(alice: WebHdfs, bob: WebHdfs, home: str) -> None:
+def test_a_folder_that_can_be_passed_and_not_listed(alice, bob, home):
     """With x alone, what is known by name is reached, and the folder is not listed."""
     alice.chmod(f"{home}/hers", "711")
     assert content(bob, f"{home}/hers/f") == "secret"
@@ -75,7 +70,7 @@ def test_a_folder_that_can_be_passed_and_not_listed(alice: WebHdfs, bob: WebHdfs
 
 
 @pytest.mark.slow
-def test_a_file_that_is_closed(alice: WebHdfs, bob: WebHdfs, home: str) -> None:
+def test_a_file_that_is_closed(alice, bob, home):
     """A file without r is seen and not read; a folder without w takes and gives nothing."""
     file = f"{home}/hers/f"
     alice.chmod(file, "600")
@@ -89,7 +84,7 @@ def test_a_file_that_is_closed(alice: WebHdfs, bob: WebHdfs, home: str) -> None:
     assert names(alice, f"{home}/hers") == ["f"]
 
 
-def test_a_folder_for_all(alice: WebHdfs, bob: WebHdfs, backend: Backend, home: str) -> None:
+def test_a_folder_for_all(alice, bob, backend, home):
     """In a folder of mode 777 anybody writes; with the sticky bit each removes his own only."""
     alice.chmod(f"{home}/hers", "1777")
     written(bob, f"{home}/hers/his")
@@ -101,7 +96,7 @@ def test_a_folder_for_all(alice: WebHdfs, bob: WebHdfs, backend: Backend, home: 
     assert names(alice, f"{home}/hers") == []
 
 
-def test_a_tree_is_removed_if_all_of_it_may_be(alice: WebHdfs, bob: WebHdfs, fs: WebHdfs, home: str) -> None:
+def test_a_tree_is_removed_if_all_of_it_may_be(alice, bob, fs, home):
     """A recursive removal needs the right to empty each folder that is not empty."""
     alice.chmod(f"{home}/hers", "777")
     alice.mkdir(f"{home}/hers/empty")
@@ -111,9 +106,7 @@ def test_a_tree_is_removed_if_all_of_it_may_be(alice: WebHdfs, bob: WebHdfs, fs:
     assert fs.exists(f"{home}/hers/full/f")
 
 
-def test_mode_and_owner_are_the_owners_to_change(
-    alice: WebHdfs, bob: WebHdfs, backend: Backend, home: str
-) -> None:
+def test_mode_and_owner_are_the_owners_to_change(alice, bob, backend, home):
     """Only an owner changes the mode, and only the superuser gives something away."""
     with pytest.raises(HdfsError, match=r"Permission denied"):
         bob.chmod(f"{home}/hers/f", "777")
@@ -126,10 +119,10 @@ def test_mode_and_owner_are_the_owners_to_change(
         alice.chown(f"{home}/hers/f", None, "gold")
 
 
-def test_owner_and_group_are_kept(alice: WebHdfs, fs: WebHdfs, url: str, home: str) -> None:
+def test_owner_and_group_are_kept(alice, fs, url, home):
     """What is made belongs to its maker and to the group of its folder; recursive reaches everything."""
 
-    def whose(path: str) -> tuple[str, str]:
+    def whose(path):
         address = f"{url}/webhdfs/v1{path}?op=GETFILESTATUS&user.name={fs.user}"
         status = requests.get(address, timeout=10).json()["FileStatus"]
         return status["owner"], status["group"]
@@ -141,7 +134,7 @@ def test_owner_and_group_are_kept(alice: WebHdfs, fs: WebHdfs, url: str, home: s
     assert whose(f"{home}/hers/d/g") == whose(f"{home}/hers/d") == ("carol", "silver")
 
 
-def test_is_writable_says_no(alice: WebHdfs, bob: WebHdfs, home: str) -> None:
+def test_is_writable_says_no(alice, bob, home):
     """A target in somebody else's folder is not writable; that is an answer, not an error."""
     assert HdfsTarget(f"{home}/hers/x", fs=alice).is_writable()
     assert not HdfsTarget(f"{home}/hers/x", fs=bob).is_writable()

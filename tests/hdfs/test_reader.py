@@ -9,31 +9,27 @@ import random
 import re
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 import pytest
-from cutting_proxy import CuttingProxy, before_datanodes
-from hdfs_backend import ON_HDFS, Backend, written
+from cutting_proxy import before_datanodes
+from hdfs_backend import ON_HDFS, written
 from leaks import chain
 from webhdfs_scripted import file_status, scripted_fs
 
 from luigi_pai.api.wire import repeats
-from luigi_pai.files import HdfsError, HdfsTarget, WebHdfs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from luigi_pai.files import HdfsError, HdfsTarget
 
 SIZE = 8 * 2**20
 DATA = random.Random(5).randbytes(SIZE)
 
 
 @pytest.fixture(autouse=True)
-def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_waits(monkeypatch):
     monkeypatch.setattr(repeats, "time", SimpleNamespace(sleep=lambda _seconds: None))
 
 
 @pytest.fixture
-def proxy(backend: Backend, fs: WebHdfs, home: str) -> Iterator[CuttingProxy]:
+def proxy(backend, fs, home):
     """A proxy before the DataNode, and 8 MiB in the file ``f``."""
     with fs.open_writer(f"{home}/f") as file:
         file.write(DATA)
@@ -43,32 +39,22 @@ def proxy(backend: Backend, fs: WebHdfs, home: str) -> Iterator[CuttingProxy]:
 
 @ON_HDFS
 @pytest.mark.parametrize("orderly", [False, True], ids=["reset", "end"])
-@pytest.mark.parametrize("cuts", [1, 3])
-def test_a_read_that_breaks_goes_on(
-    *, cuts: int, orderly: bool, backend: Backend, proxy: CuttingProxy, home: str
-) -> None:
+@pytest.mark.parametrize(("cuts", "down"), [(1, 2_000_000), (3, 2_000_000), (1, 10)])
+def test_a_read_that_breaks_goes_on(*, cuts, down, orderly, backend, proxy, home):
     """When the connection to a DataNode breaks, the rest is read, and nothing is twice or missing."""
-    proxy.cuts, proxy.down, proxy.orderly = cuts, 2_000_000, orderly
+    proxy.cuts, proxy.down, proxy.orderly = cuts, down, orderly
     with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
         assert file.read() == DATA
     assert proxy.connections == cuts + 1
 
 
 @ON_HDFS
-def test_a_read_that_breaks_in_its_answer_goes_on(backend: Backend, proxy: CuttingProxy, home: str) -> None:
-    """A DataNode that dies before it has said anything is no end, either."""
-    proxy.cuts, proxy.down = 1, 10
-    with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
-        assert file.read() == DATA
-
-
-@ON_HDFS
-def test_a_read_that_breaks_again_and_again(backend: Backend, proxy: CuttingProxy, home: str) -> None:
+def test_a_read_that_breaks_again_and_again(backend, proxy, home):
     """After a number of tries without progress there is an error; what was read before is right."""
     proxy.cuts, proxy.down = 1000, 3000
     read = bytearray()
 
-    def read_all() -> None:
+    def read_all():
         with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
             while part := file.read1(1000):
                 read.extend(part)
@@ -81,38 +67,33 @@ def test_a_read_that_breaks_again_and_again(backend: Backend, proxy: CuttingProx
 
 
 @ON_HDFS
-def test_a_file_that_is_replaced_meanwhile(
-    backend: Backend, fs: WebHdfs, proxy: CuttingProxy, home: str
-) -> None:
-    """Of a file that was replaced while the connection was broken no part is read, even of equal length."""
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            lambda fs, path: written(fs, path, "\0" * SIZE),
+            "the connection broke, and the file was replaced since it was opened",
+        ),
+        (lambda fs, path: fs.remove(path), "FileNotFoundException"),
+    ],
+    ids=["replaced", "removed"],
+)
+def test_a_file_that_changes_meanwhile(change, text, backend, fs, proxy, home):
+    """No part is read of a file that was replaced, even by one as long, while the connection was broken."""
     proxy.cuts, proxy.down = 1, 2_000_000
     with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
         start = file.read(1000)
         time.sleep(0.01)  # modification times are in ms
-        with fs.open_writer(f"{home}/f") as new:
-            new.write(bytes(SIZE))
-        with pytest.raises(
-            HdfsError, match="the connection broke, and the file was replaced since it was op"
-        ):
-            start += file.read()
+        change(fs, f"{home}/f")
+        with pytest.raises(HdfsError, match=text):
+            file.read()
     assert DATA.startswith(start)
 
 
-@ON_HDFS
-def test_a_file_that_is_gone_meanwhile(backend: Backend, fs: WebHdfs, proxy: CuttingProxy, home: str) -> None:
-    """A file that was removed while the connection was broken is an error at once."""
-    proxy.cuts, proxy.down = 1, 2_000_000
-    with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
-        file.read(1000)
-        fs.remove(f"{home}/f")
-        with pytest.raises(HdfsError, match="FileNotFoundException"):
-            file.read()
-
-
-def served(parts: list[bytes], length: int, headers: dict[str, str] | None = None) -> Any:
+def served(parts, length, headers=None):
     """Return a script: a file of a length, of which each OPEN sends the next part and ends."""
 
-    def script(handler: Any) -> None:
+    def script(handler):
         if "GETFILESTATUS" in handler.path:
             status = file_status(length=length)
             handler.answer(200, json.dumps({"FileStatus": status}).encode())
@@ -126,20 +107,21 @@ def served(parts: list[bytes], length: int, headers: dict[str, str] | None = Non
         handler.wfile.write(parts.pop(0) if parts else b"")
         handler.close_connection = True
 
-    asked: list[int] = []
-    script.asked = asked  # type: ignore[attr-defined]
+    asked = []
+    script.asked = asked
     return script
 
 
-def test_the_rest_is_asked_for_from_where_it_broke() -> None:
-    """Each further OPEN has the offset of the first byte that is missing."""
-    script = served([b"abc", b"", b"de", b"fghij"], 10)
+@pytest.mark.parametrize("headers", [None, {}], ids=["with Content-Length", "without"])
+def test_the_rest_is_asked_for_from_where_it_broke(headers):
+    """Each further OPEN has the offset of the first byte that is missing; the NameNode knows the length."""
+    script = served([b"abc", b"", b"de", b"fghij"], 10, headers)
     with scripted_fs(script) as fs, fs.open_reader("/p") as file:
         assert file.read() == b"abcdefghij"
     assert script.asked == [0, 3, 3, 5]
 
 
-def test_a_reply_that_is_cut_short_is_an_error() -> None:
+def test_a_reply_that_is_cut_short_is_an_error():
     """A file of which only a part arrives, however often it is asked for, is not taken for the whole."""
     text = r"^HDFS OPEN /p on 127.0.0.1:\d+: the connection broke: .*; try again$"
     with (
@@ -151,16 +133,8 @@ def test_a_reply_that_is_cut_short_is_an_error() -> None:
     assert {type(one) for one in chain(caught.value)} == {HdfsError}, "no error of urllib3 hangs on it"
 
 
-def test_a_server_that_does_not_say_how_much_it_sends() -> None:
-    """Without a Content-Length, the length that the NameNode knows tells an end from a fault."""
-    script = served([b"abc", b"defghij"], 10, headers={})
-    with scripted_fs(script) as fs, fs.open_reader("/p") as file:
-        assert file.read() == b"abcdefghij"
-    assert script.asked == [0, 3]
-
-
 @ON_HDFS
-def test_a_datanode_that_has_just_died(backend: Backend, proxy: CuttingProxy, home: str) -> None:
+def test_a_datanode_that_has_just_died(backend, proxy, home):
     """A DataNode that takes no connection is asked for again before that is an error."""
     proxy.close()
     fs = backend.fs(redirect=proxy.url)
@@ -171,11 +145,11 @@ def test_a_datanode_that_has_just_died(backend: Backend, proxy: CuttingProxy, ho
 
 
 @pytest.mark.slow
-def test_a_namenode_that_goes_on_naming_a_dead_datanode() -> None:
+def test_a_namenode_that_goes_on_naming_a_dead_datanode():
     """Those of 2.7.4 name any of a file's DataNodes, by chance: some times in a row the one that has died."""
-    asked: list[str] = []
+    asked = []
 
-    def script(handler: Any) -> None:
+    def script(handler):
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         if "GETFILESTATUS" in handler.path:
             handler.answer(200, json.dumps({"FileStatus": file_status()}).encode())
@@ -195,7 +169,7 @@ def test_a_namenode_that_goes_on_naming_a_dead_datanode() -> None:
         assert asked == ["PUT"] * 6
 
 
-def test_reading_nothing(fs: WebHdfs, home: str) -> None:
+def test_reading_nothing(fs, home):
     """A file that is not there, and a folder, are errors when they are opened, not when they are read."""
     for path in (f"{home}/nothing", home):
         with pytest.raises(HdfsError) as caught:
@@ -203,7 +177,7 @@ def test_reading_nothing(fs: WebHdfs, home: str) -> None:
         assert caught.value.exception == "FileNotFoundException"
 
 
-def test_reader_is_a_stream(fs: WebHdfs, home: str) -> None:
+def test_reader_is_a_stream(fs, home):
     """What reads from streams, line by line or with a text wrapper, takes the reader."""
     written(fs, f"{home}/f", "one\ntwo\n")
     with fs.open_reader(f"{home}/f") as file:
@@ -214,7 +188,7 @@ def test_reader_is_a_stream(fs: WebHdfs, home: str) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1, 5000])
-def test_small_and_large_reads_mix(first: int, fs: WebHdfs, home: str) -> None:
+def test_small_and_large_reads_mix(first, fs, home):
     """Large reads pass the buffer by, and never pass by what lies in it."""
     mib = 1024 * 1024
     data = os.urandom(4 * mib + 7)

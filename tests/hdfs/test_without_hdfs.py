@@ -29,7 +29,7 @@ class Kept(Train):
         return f"$PAI_DEFAULT_FS_URI/results/{self.name}"
 
 
-def run(kind, caplog) -> list[str]:
+def run(kind, caplog):
     """Run two tasks; return what was logged about folders and flags."""
     with caplog.at_level(logging.INFO, "luigi-interface"):
         for name in ("a", "b"):

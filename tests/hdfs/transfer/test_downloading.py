@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 from hdfs_backend import STORAGE, WITH_PERMISSIONS, written
@@ -14,14 +13,11 @@ from luigi_pai.files import HdfsError, TransferError, WebHdfs, download
 from luigi_pai.files.hdfs.reader import HdfsReader
 from luigi_pai.files.storage.posix import OpenedFile
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MIB = 1024 * 1024
 
 
 @pytest.fixture
-def results(fs, home) -> str:
+def results(fs, home):
     """A folder on HDFS as a job leaves it."""
     written(fs, f"{home}/out/metrics.json", "{}")
     written(fs, f"{home}/out/deep/er/model ü%.bin", "model")
@@ -29,7 +25,7 @@ def results(fs, home) -> str:
     return f"{home}/out"
 
 
-def found(folder: Path) -> list[str]:
+def found(folder):
     """Return what is under a folder."""
     return sorted(str(place.relative_to(folder)) for place in folder.rglob("*"))
 
@@ -68,17 +64,6 @@ def test_a_single_file(fs, results, tmp_path, goal):
     place = tmp_path / goal if goal.endswith("name.json") else tmp_path / goal / "metrics.json"
     assert place.read_text() == "{}"
     assert download(fs, f"{results}/metrics.json", f"{tmp_path}/{goal}").moved == 0
-
-
-def test_big_and_empty_files(fs, home, tmp_path):
-    """Files of several parts, and of none."""
-    data = os.urandom(3 * MIB + 5)
-    with fs.open_writer(f"{home}/out/big") as file:
-        file.write(data)
-    fs.touchz(f"{home}/out/empty")
-    download(fs, f"{home}/out", tmp_path)
-    assert (tmp_path / "big").read_bytes() == data
-    assert (tmp_path / "empty").read_bytes() == b""
 
 
 def test_what_uploads_leave_on_hdfs_is_not_fetched(fs, results, tmp_path):

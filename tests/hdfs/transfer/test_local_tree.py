@@ -11,7 +11,7 @@ from luigi_pai.files import TransferError
 from luigi_pai.files.transfer.local_tree import LocalFile, folder_tree
 
 
-def made(folder: Path, *names: str) -> Path:
+def made(folder, *names):
     """Make files, each with its name as content; a name that ends with ``/`` is a folder."""
     for name in names:
         place = folder / name
@@ -221,23 +221,8 @@ def test_a_file_that_vanishes_while_its_folder_is_read(tmp_path, monkeypatch):
         list(tree.files["a.swp"].parts())
 
 
-def file_of(place: Path) -> LocalFile:
+def file_of(place):
     return LocalFile(place.name, place, place.stat().st_size)
-
-
-@pytest.mark.parametrize("size", [10, 3 * 1024 * 1024])
-def test_a_file_that_is_written_to_while_it_is_read(tmp_path, size):
-    """What was read may be half of each version: an error, at its end."""
-    place = tmp_path / "log"
-    place.write_bytes(bytes(size))
-    parts = file_of(place).parts()
-    assert next(parts)
-    with place.open("ab") as file:
-        file.write(b"more")
-    with pytest.raises(
-        TransferError, match="log: it was changed while it was read; send it when no program writes to it"
-    ):
-        list(parts)
 
 
 def test_a_file_that_is_replaced_while_it_is_read(tmp_path):

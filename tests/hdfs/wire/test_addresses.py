@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import random
 import unicodedata
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from cutting_proxy import before_datanodes
-from hdfs_backend import Backend, content, names, written
+from hdfs_backend import content, names, written
 from pylon import pylon
 from webhdfs_server import serving
 
 from luigi_pai.files import WebHdfs
 from luigi_pai.files.hdfs.addresses import api_base, datanode_address, probe_of_decoding
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
         ("https://knox:8443/gateway/v1x", "https://knox:8443/gateway/v1x/webhdfs/v1"),
     ],
 )
-def test_api_base(url: str, base: str) -> None:
+def test_api_base(url, base):
     """An address without a path of the API gets the usual one."""
     assert api_base(url) == base
 
@@ -63,7 +59,7 @@ def test_api_base(url: str, base: str) -> None:
         ("http://dn1:5075/webhdfs/v1/a/h/1/webhdfs/x", None, "http://dn1:5075/webhdfs/v1/a/h/1/webhdfs/x"),
     ],
 )
-def test_datanode_address(location: str, rule: str | None, address: str) -> None:
+def test_datanode_address(location, rule, address):
     """A rule takes the place of scheme, host and port; what Pylon 0.7.1 sends on is put right."""
     path = unquote(location.partition("?")[0].rpartition("/webhdfs/v1")[2])
     assert datanode_address(location, path, rule) == address
@@ -83,12 +79,12 @@ def test_datanode_address(location: str, rule: str | None, address: str) -> None
         ("http://proxy/upload/7?x=1", "/b", "http://proxy/upload/7?x=1"),
     ],
 )
-def test_the_path_is_the_one_that_was_asked_for(location: str, path: str, address: str) -> None:
+def test_the_path_is_the_one_that_was_asked_for(location, path, address):
     """Not as it is spelt in what is sent back; an address that has no path of WebHDFS stays as it is."""
     assert datanode_address(location, path, None) == address
 
 
-def test_the_address_of_a_probe() -> None:
+def test_the_address_of_a_probe():
     """It asks for a name in which nothing is left to decode; of the query, only who asks stays."""
     probe = probe_of_decoding(
         "http://p/a/dn:1/webhdfs/v1/x%25?op=CREATE&user.name=u&overwrite=true&delegation=t"
@@ -99,7 +95,7 @@ def test_the_address_of_a_probe() -> None:
 class AsJava(WebHdfsHandler):
     """A WebHDFS that sends on as Hadoop does: Java's URI composes characters, and leaves ``;`` as it is."""
 
-    def set_header(self, name: str, value: str) -> None:
+    def set_header(self, name, value):
         """Compose what is decomposed."""
         if name == "Location":
             value = quote(unicodedata.normalize("NFC", unquote(value)), safe="/:?&=;%")
@@ -107,7 +103,7 @@ class AsJava(WebHdfsHandler):
 
 
 @pytest.mark.parametrize("name", ["u\u0308", "u\u0308 1", "a;", "a;b"])
-def test_a_name_that_the_namenode_spells_otherwise(name: str, tmp_path: Path) -> None:
+def test_a_name_that_the_namenode_spells_otherwise(name, tmp_path):
     """A file is written and read under the name that was asked for, not under the one that is sent back."""
     with serving(tmp_path, AsJava) as url:
         fs = WebHdfs(url, "anna")
@@ -116,7 +112,7 @@ def test_a_name_that_the_namenode_spells_otherwise(name: str, tmp_path: Path) ->
         assert content(fs, f"/d/{name}") == name
 
 
-def round_trip(fs: WebHdfs, home: str) -> None:
+def round_trip(fs, home):
     """Write, list, read, rename and remove, small and big."""
     data = random.Random(3).randbytes(3_000_000)
     with fs.open_writer(f"{home}/d/big") as file:
@@ -131,7 +127,7 @@ def round_trip(fs: WebHdfs, home: str) -> None:
     assert names(fs, home) == ["s"]
 
 
-def test_datanodes_behind_a_proxy(backend: Backend, fs: WebHdfs, home: str) -> None:
+def test_datanodes_behind_a_proxy(backend, fs, home):
     """With a rule, nothing goes to a DataNode but through the proxy."""
     written(fs, f"{home}/s")
     with before_datanodes(backend, f"{home}/s") as proxy:
@@ -142,7 +138,7 @@ def test_datanodes_behind_a_proxy(backend: Backend, fs: WebHdfs, home: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("slip", [True, False], ids=["0.7.1", "0.7.2"])
-def test_pylon(*, slip: bool, backend: Backend, home: str) -> None:
+def test_pylon(*, slip, backend, home):
     """Through OpenPAI's Pylon everything works, and nothing but Pylon is asked; without a rule."""
     with pylon(backend.url, slip=slip) as address:
         fs = backend.fs(url=f"{address}/webhdfs/api/v1")

@@ -7,18 +7,14 @@ import time
 import traceback
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from leaks import chain
-from webhdfs_scripted import file_status, scripted_fs
+from webhdfs_scripted import Scripted, file_status, scripted_fs
 
 from luigi_pai.api.wire import repeats
-from luigi_pai.files import HdfsError, WebHdfs
+from luigi_pai.files import HdfsError
 from luigi_pai.files.hdfs import reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MIB = 1024 * 1024
 STATUS = {"FileStatus": file_status()}
@@ -26,28 +22,23 @@ LONG = b"<html>" + b"x" * 400
 
 
 @pytest.fixture(autouse=True)
-def _no_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_waits(request, monkeypatch):
     if "limits" not in request.node.name:
         monkeypatch.setattr(repeats, "time", SimpleNamespace(sleep=lambda _seconds: None))
     monkeypatch.setattr(reader, "REST_OF_FILE", replace(repeats.REST_OF_FILE, pauses=(0.0, 0.0)))
 
 
-def answering(status: int, body: bytes, **headers: str) -> Callable[[Any], None]:
+def answering(status, body, **headers):
     """Return a script that answers all alike."""
     return lambda handler: handler.answer(status, body, **headers)
 
 
-def hang_up(handler: Any) -> None:
-    handler.close_connection = True
-    handler.connection.close()
-
-
-def break_off(handler: Any) -> None:
+def break_off(handler):
     handler.answer(200, b'{"FileStatus"', **{"Content-Length": "100"})
     handler.close_connection = True
 
 
-def break_off_in_the_file(handler: Any) -> None:
+def break_off_in_the_file(handler):
     if "GETFILESTATUS" in handler.path:
         handler.answer(200, json.dumps(STATUS).encode())
     else:
@@ -55,24 +46,23 @@ def break_off_in_the_file(handler: Any) -> None:
         handler.close_connection = True
 
 
-def raised(script: Callable[[Any], None], work: Callable[[WebHdfs], object], **options: Any) -> HdfsError:
+def raised(script, work, **options):
     """Return the error that work on a server raises."""
     with scripted_fs(script, **options) as fs, pytest.raises(HdfsError) as caught:
         work(fs)
     return caught.value
 
 
-def read(fs: WebHdfs) -> bytes:
+def read(fs):
     with fs.open_reader("/p") as file:
-        data: bytes = file.read()
-    return data
+        return file.read()
 
 
 @pytest.mark.parametrize(
     ("script", "work", "text"),
     [
-        (hang_up, lambda fs: fs.exists("/p"), "no answer ("),
-        (hang_up, lambda fs: fs.replace("/p", "/q"), "no answer ("),
+        (Scripted.hang_up, lambda fs: fs.exists("/p"), "no answer ("),
+        (Scripted.hang_up, lambda fs: fs.replace("/p", "/q"), "no answer ("),
         (break_off, lambda fs: fs.exists("/p"), "no answer (IncompleteRead("),
         (break_off_in_the_file, read, "the connection broke: "),
         (answering(200, LONG), lambda fs: fs.exists("/p"), "the answer has no FileStatus"),
@@ -84,9 +74,7 @@ def read(fs: WebHdfs) -> bytes:
         (answering(307, b"", Location=f"http://{'a' * 70}/?delegation=SECRET"), read, "no answer ("),
     ],
 )
-def test_errors_hold_nothing_of_an_http_library(
-    script: Callable[[Any], None], work: Callable[[WebHdfs], object], text: str
-) -> None:
+def test_errors_hold_nothing_of_an_http_library(script, work, text):
     """An error is ours with all that it came from: what it shows and what it can be sent as is ours."""
     error = raised(script, work)
     assert text in str(error)
@@ -94,7 +82,7 @@ def test_errors_hold_nothing_of_an_http_library(
     assert "SECRET" not in "".join(traceback.format_exception(error))
 
 
-def test_a_malformed_answer_is_shown() -> None:
+def test_a_malformed_answer_is_shown():
     """The first 200 characters are shown, in one line."""
     error = raised(answering(200, b"<html>\n  <b>log in</b>" + b"x" * 400), lambda fs: fs.exists("/p"))
     shown = "<html> <b>log in</b>" + "x" * 180
@@ -106,7 +94,7 @@ def test_a_malformed_answer_is_shown() -> None:
 
 @pytest.mark.parametrize("status", [200, 404])
 @pytest.mark.parametrize("before", [0, 185, 1990])
-def test_a_malformed_answer_shows_no_token(status: int, before: int) -> None:
+def test_a_malformed_answer_shows_no_token(status, before):
     """Tokens are redacted, also those that are cut."""
     body = b"x" * before + b" http://h/p?delegation=SECRETSECRETSECRET&op=OPEN"
     text = str(raised(answering(status, body), lambda fs: fs.exists("/p")))
@@ -128,7 +116,7 @@ def test_a_malformed_answer_shows_no_token(status: int, before: int) -> None:
         (lambda fs: fs.replace("/p", "/q"), {"boolean": None}),
     ],
 )
-def test_values_of_another_type(work: Callable[[WebHdfs], object], document: dict[str, Any]) -> None:
+def test_values_of_another_type(work, document):
     """A field whose value is of another type is missing."""
     error = raised(answering(200, json.dumps(document).encode()), work)
     assert f"the answer has no {next(iter(document))}: not a valid WebHDFS reply" in str(error)
@@ -136,7 +124,7 @@ def test_values_of_another_type(work: Callable[[WebHdfs], object], document: dic
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b"\xff\xfe\xfa", b'{"FileStatus": ' + b"9" * 5000 + b"}"])
-def test_what_json_cannot_be_read_from(body: bytes) -> None:
+def test_what_json_cannot_be_read_from(body):
     """What a JSON parser cannot take is malformed as all else."""
     error = raised(answering(200, body), lambda fs: fs.exists("/p"))
     assert "the answer has no FileStatus: not a valid WebHDFS reply" in str(error)
@@ -144,13 +132,13 @@ def test_what_json_cannot_be_read_from(body: bytes) -> None:
 
 @pytest.mark.parametrize("status", [403, 503])
 @pytest.mark.parametrize("remote", ["text", [1], {"message": "x"}, None])
-def test_a_refusal_of_another_form(status: int, remote: Any) -> None:
+def test_a_refusal_of_another_form(status, remote):
     """A RemoteException of another form is none."""
     body = json.dumps({"RemoteException": remote}).encode()
     assert f": HTTP {status} " in str(raised(answering(status, body), lambda fs: fs.exists("/p")))
 
 
-def test_a_login_page_is_no_success() -> None:
+def test_a_login_page_is_no_success():
     """An operation that answers nothing is not done where a page is the answer, or a redirect to nowhere."""
     page = raised(answering(200, LONG), lambda fs: fs.chmod("/p", "700"))
     assert "the answer is neither empty nor JSON: not a valid WebHDFS reply" in str(page)
@@ -161,16 +149,16 @@ def test_a_login_page_is_no_success() -> None:
     assert "HTTP 302 Found, not a valid WebHDFS reply" in str(no_file)
 
 
-def _status_or(handler: Any, status: int) -> None:
+def _status_or(handler, status):
     is_status = "GETFILESTATUS" in handler.path
     handler.answer(200 if is_status else status, json.dumps(STATUS).encode() if is_status else b"")
 
 
-def test_where_to_write_to() -> None:
+def test_where_to_write_to():
     """It is in a header or, where a proxy takes no redirects, in JSON; anything else is an error."""
-    written: list[str] = []
+    written = []
 
-    def script(handler: Any) -> None:
+    def script(handler):
         handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         written.append(handler.path)
         address = f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1/p?datanode"
@@ -183,10 +171,10 @@ def test_where_to_write_to() -> None:
     assert "the answer has no Location: not a valid WebHDFS reply" in str(error)
 
 
-def endless(status: int) -> Callable[[Any], None]:
+def endless(status):
     """Return a script that answers up to 192 MiB."""
 
-    def script(handler: Any) -> None:
+    def script(handler):
         sent.append(0)
         handler.send_response(status)
         handler.send_header("Transfer-Encoding", "chunked")
@@ -196,15 +184,15 @@ def endless(status: int) -> Callable[[Any], None]:
                 handler.wfile.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
                 sent[-1] += 0x10000
         except OSError:
-            hang_up(handler)
+            handler.hang_up()
 
-    sent: list[int] = []
-    script.sent = sent  # type: ignore[attr-defined]
+    sent = []
+    script.sent = sent
     return script
 
 
 @pytest.mark.parametrize("status", [200, 403])
-def test_limits_of_length(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_length(status, monkeypatch):
     """An answer without an end is given up at its limit; it is not asked again."""
     monkeypatch.setattr("luigi_pai.api.wire.timed_http.MAX_ANSWER", 16 * MIB)
     script = endless(status)
@@ -212,15 +200,15 @@ def test_limits_of_length(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ": the answer is longer than 16 MiB; check webhdfs_url in [OpenPai], or divide the fo" in str(
         error
     )
-    sent = script.sent  # type: ignore[attr-defined]
+    sent = script.sent
     assert len(sent) == 1
     assert 16 * MIB - 0x10000 <= sent[0] <= 64 * MIB  # of which the sockets may hold up to 36
 
 
-def dripping(data: bytes, length: int, seconds: float) -> Callable[[Any], None]:
+def dripping(data, length, seconds):
     """Return a script that sends bytes one after the other, with a pause after each."""
 
-    def script(handler: Any) -> None:
+    def script(handler):
         if b"HTTP" not in data:
             handler.send_response(200)
             handler.send_header("Content-Length", str(length))
@@ -230,14 +218,14 @@ def dripping(data: bytes, length: int, seconds: float) -> Callable[[Any], None]:
                 handler.wfile.write(data[at : at + 1] or b"x")
                 time.sleep(seconds)
         except OSError:
-            hang_up(handler)
+            handler.hang_up()
 
     return script
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [b"{", b"HTTP/1.1 200 OK\r\nX: "], ids=["body", "headers"])
-def test_limits_of_time(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_time(data, monkeypatch):
     """An answer that drips in is given up after some times read_timeout, which it never reaches."""
     monkeypatch.setattr("luigi_pai.api.wire.timed_http._WHOLE_ANSWER", 0.01)
     with (
@@ -248,12 +236,12 @@ def test_limits_of_time(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_files_have_no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_have_no_limits(monkeypatch):
     """The content of a file has any length, and takes any time."""
     monkeypatch.setattr("luigi_pai.api.wire.timed_http._WHOLE_ANSWER", 0.01)
     size = 20 * MIB
 
-    def script(handler: Any) -> None:
+    def script(handler):
         if "GETFILESTATUS" in handler.path:
             handler.answer(200, json.dumps({"FileStatus": file_status(length=size)}).encode())
             return
@@ -269,10 +257,10 @@ def test_files_have_no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("length", [3, 5])
-def test_content_of_another_length(length: int) -> None:
+def test_content_of_another_length(length):
     """A DataNode that sends less than the file has is an error; a file that has grown is read as it is."""
 
-    def script(handler: Any) -> None:
+    def script(handler):
         if "GETFILESTATUS" in handler.path:
             handler.answer(200, json.dumps(STATUS).encode())
         else:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 from hdfs_backend import EACH_HADOOP, Backend, content, names, own_hdfs, written
 
-from luigi_pai.files import HdfsError, WebHdfs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from real_hdfs import RealHdfs
+from luigi_pai.files import HdfsError
 
 pytestmark = pytest.mark.slow
 
@@ -24,26 +18,26 @@ PAUSE = 3.0  # seconds
 
 
 @pytest.fixture(scope="module", params=EACH_HADOOP)
-def own(request: pytest.FixtureRequest) -> Iterator[RealHdfs]:
+def own(request):
     """An HDFS of each version that nobody else uses."""
     with own_hdfs(request.param, datanodes=2) as hdfs:
         yield hdfs
 
 
 @pytest.fixture
-def fs(own: RealHdfs) -> WebHdfs:
+def fs(own):
     """It as a file system."""
     return Backend("own", own.url, own.user).fs()
 
 
-def test_a_datanode_that_dies_in_a_read(own: RealHdfs, fs: WebHdfs, home: str) -> None:
+def test_a_datanode_that_dies_in_a_read(own, fs, home):
     """When the DataNode that is read from is killed, the other one gives the rest: all of it, once."""
     data = random.Random(7).randbytes(SIZE)
     with fs.open_writer(f"{home}/f") as file:
         file.write(data)
     with fs.open_reader(f"{home}/f") as found:
         read = found.read(1000)
-        victim = own.datanode_of(urlsplit(found.raw._response.url).netloc)  # type: ignore[attr-defined]
+        victim = own.datanode_of(urlsplit(found.raw._response.url).netloc)
         own.kill_datanode(victim)
         try:
             read += found.read()
@@ -52,11 +46,11 @@ def test_a_datanode_that_dies_in_a_read(own: RealHdfs, fs: WebHdfs, home: str) -
     assert read == data
 
 
-def test_datanodes_that_die_in_a_write(own: RealHdfs, fs: WebHdfs, home: str) -> None:
+def test_datanodes_that_die_in_a_write(own, fs, home):
     """When the DataNodes are killed in an upload, that is an error, and the old file is as it was."""
     written(fs, f"{home}/f", "old")
 
-    def write() -> None:
+    def write():
         with fs.open_writer(f"{home}/f") as file:
             file.write(bytes(4 * 2**20))
             for number in (0, 1):
@@ -79,7 +73,7 @@ def test_datanodes_that_die_in_a_write(own: RealHdfs, fs: WebHdfs, home: str) ->
     assert names(fs, home) == ["f"]
 
 
-def test_datanodes_that_pause_in_a_write(own: RealHdfs, home: str) -> None:
+def test_datanodes_that_pause_in_a_write(own, home):
     """For longer than connect_timeout: the file is written when they go on."""
     fs = Backend("own", own.url, own.user).fs(connect_timeout=PAUSE / 3, read_timeout=60)
     file = fs.open_writer(f"{home}/f")
@@ -91,7 +85,7 @@ def test_datanodes_that_pause_in_a_write(own: RealHdfs, home: str) -> None:
     assert fs.count(f"{home}/f")["content_size"] == SIZE
 
 
-def test_safe_mode(own: RealHdfs, fs: WebHdfs, home: str) -> None:
+def test_safe_mode(own, fs, home):
     """In safe mode, reads work and changes are errors that say so; after it, all is as before."""
     written(fs, f"{home}/f", "old")
     own.safe_mode(on=True)

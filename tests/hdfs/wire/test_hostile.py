@@ -11,7 +11,6 @@ import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import psutil
@@ -19,10 +18,6 @@ import pytest
 from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.files import HdfsError, HdfsTarget, TransferError, WebHdfs, download, upload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +29,7 @@ SECONDS = 150.0  # for all operations on one server, at once
 SECRET = "delegation=SECRETSECRET"
 
 
-def honest(handler: Any, operation: str) -> None:
+def honest(handler, operation):
     """Answer as a WebHDFS that has a folder /out with a file f in it."""
     path = unquote(urlsplit(handler.path).path).removeprefix("/webhdfs/v1") or "/"
     here = f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1{path}"
@@ -59,18 +54,18 @@ def honest(handler: Any, operation: str) -> None:
         handler.answer(200, document(boolean=True))
 
 
-def document(**fields: Any) -> bytes:
+def document(**fields):
     return json.dumps(fields).encode()
 
 
-def listing(*entries: Any) -> bytes:
+def listing(*entries):
     return document(FileStatuses={"FileStatus": list(entries)})
 
 
-def on(operations: str, reply: Callable[[Any], object]) -> Callable[[Any, str], bool]:
+def on(operations, reply):
     """Return a kind that answers some operations so; ``DATA`` is the answer of a DataNode."""
 
-    def kind(handler: Any, operation: str) -> bool:
+    def kind(handler, operation):
         name = "DATA" if "datanode" in handler.path else operation
         if operations != "*" and name not in operations.split():
             return False
@@ -80,35 +75,35 @@ def on(operations: str, reply: Callable[[Any], object]) -> Callable[[Any, str], 
     return kind
 
 
-def named(*names: Any, **facts: Any) -> Callable[[Any, str], bool]:
+def named(*names, **facts):
     """Return a kind whose folders have entries of these names."""
     entries = [file_status(pathSuffix=name, **facts) for name in names]
     return on("LISTSTATUS", lambda handler: handler.answer(200, listing(*entries)))
 
 
-def status(**facts: Any) -> Callable[[Any, str], bool]:
+def status(**facts):
     """Return a kind whose files and folders have such a status."""
     found = file_status(**{"pathSuffix": "f", **facts})
 
-    def reply(handler: Any) -> None:
+    def reply(handler):
         is_list = "LISTSTATUS" in handler.path
         handler.answer(200, listing(found) if is_list else document(FileStatus=found))
 
     return on("GETFILESTATUS LISTSTATUS", reply)
 
 
-def body(text: bytes, code: int = 200, **headers: str) -> Callable[[Any, str], bool]:
+def body(text, code=200, **headers):
     return on("*", lambda handler: handler.answer(code, text + b" " + SECRET.encode(), **headers))
 
 
-def led(location: str, operations: str = "*") -> Callable[[Any, str], bool]:
+def led(location, operations="*"):
     return on(operations, lambda handler: handler.answer(307, Location=location))
 
 
-def raw(data: bytes, *, times: int = 1, pause: float = 0.0) -> Callable[[Any], None]:
+def raw(data, *, times=1, pause=0.0):
     """Return a reply of bytes as they are, again and again."""
 
-    def reply(handler: Any) -> None:
+    def reply(handler):
         handler.close_connection = True
         try:
             for _time in range(times):
@@ -121,28 +116,28 @@ def raw(data: bytes, *, times: int = 1, pause: float = 0.0) -> Callable[[Any], N
     return reply
 
 
-def chunked(data: bytes, **how: Any) -> Callable[[Any], None]:
+def chunked(data, **how):
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     rest = raw(b"%x\r\n%s\r\n" % (len(data), data), **how)
     return lambda handler: (raw(head)(handler), rest(handler))[1]
 
 
-def contents(length: str, data: bytes, **how: Any) -> Callable[[Any], None]:
+def contents(length, data, **how):
     """Return a reply that says that the content has a length, and then sends something."""
     head, rest = b"HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n" % length.encode(), raw(data, **how)
     return lambda handler: (raw(head)(handler), rest(handler))[1]
 
 
-def reset(handler: Any) -> None:
+def reset(handler):
     handler.close_connection = True
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     handler.connection.close()
 
 
 MUCH = 4096  # times 64 KiB: 256 MiB, which nobody may take
-DRIPS: dict[str, Any] = {"times": 400, "pause": 0.03}
+DRIPS = {"times": 400, "pause": 0.03}
 
-KINDS: dict[str, Callable[[Any, str], bool]] = {
+KINDS = {
     "name: parent": named(".."),
     "name: below the parent": named("../escaped"),
     "name: absolute": named("/tmp/luigi-pai-escaped"),
@@ -222,22 +217,22 @@ KINDS: dict[str, Callable[[Any, str], bool]] = {
 }
 
 
-def read(fs: WebHdfs) -> None:
+def read(fs):
     with fs.open_reader("/f") as file:
         assert file.read() == b"data"
 
 
-def write(fs: WebHdfs, size: int) -> None:
+def write(fs, size):
     with fs.open_writer("/out/written") as file:
         file.write(bytes(size))
 
 
-def at_temporary_path(fs: WebHdfs) -> None:
+def at_temporary_path(fs):
     with HdfsTarget("/out/d/", fs=fs).temporary_path() as path:
         fs.touchz(f"{path}f")
 
 
-OPERATIONS: dict[str, Callable[[WebHdfs, Path], object]] = {
+OPERATIONS = {
     "exists": lambda fs, _here: fs.exists("/f"),
     "isdir": lambda fs, _here: fs.isdir("/out"),
     "listdir": lambda fs, _here: list(
@@ -279,12 +274,12 @@ REFUSED = [
 """Kinds of which nothing that reads a listing takes anything."""
 
 
-def names_in(folder: Path) -> list[str]:
+def names_in(folder):
     """Return what is in a local folder."""
     return sorted(place.name for place in folder.iterdir())
 
 
-def outcome(work: Callable[[WebHdfs, Path], object], fs: WebHdfs, here: Path) -> BaseException | None:
+def outcome(work, fs, here):
     """Return the error that work raises."""
     try:
         work(fs, here)
@@ -293,11 +288,11 @@ def outcome(work: Callable[[WebHdfs, Path], object], fs: WebHdfs, here: Path) ->
     return None
 
 
-def outcomes(kind: str, tmp_path: Path) -> tuple[dict[str, BaseException | None], int, int]:
+def outcomes(kind, tmp_path):
     """Return the error of each operation, the bytes that the server sent, and the requests that it got."""
     counts = {"sent": 0, "asked": 0}
 
-    def script(handler: Any) -> None:
+    def script(handler):
         handler.counts = counts
         handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         if handler.headers.get("Transfer-Encoding"):
@@ -321,12 +316,12 @@ def outcomes(kind: str, tmp_path: Path) -> tuple[dict[str, BaseException | None]
 
 
 @pytest.fixture(autouse=True)
-def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_limits(monkeypatch):
     monkeypatch.setattr("luigi_pai.api.wire.timed_http.MAX_ANSWER", LIMIT)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_hostile_server(kind: str, tmp_path: Path) -> None:
+def test_a_hostile_server(kind, tmp_path):
     """Each operation ends in time, by itself or with an HdfsError, and leaves everything else alone."""
     for folder in ("in", "source"):
         (tmp_path / folder).mkdir()
@@ -356,7 +351,7 @@ def test_a_hostile_server(kind: str, tmp_path: Path) -> None:
         )
 
 
-def test_an_honest_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_honest_server(tmp_path, monkeypatch):
     """Where nothing is wrong, most of the operations succeed: the others find what they must not replace."""
     for folder in ("in", "source"):
         (tmp_path / folder).mkdir()

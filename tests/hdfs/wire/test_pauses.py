@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,22 +13,19 @@ from luigi_pai.files import HdfsError
 from luigi_pai.files.hdfs.connection import Connection
 from luigi_pai.files.hdfs.transport import Account
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 PARTS = 16  # of 1 MiB: more than the sockets of both sides hold
 CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
 
 
 @contextlib.contextmanager
-def datanode() -> Iterator[tuple[socket.socket, str]]:
+def datanode():
     """Yield a socket that a client can connect to, and the address to write a file to."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener, f"http://127.0.0.1:{listener.getsockname()[1]}/webhdfs/v1/f?op=CREATE"
 
 
 @contextlib.contextmanager
-def connected(connect_timeout: float, read_timeout: float) -> Iterator[Connection]:
+def connected(connect_timeout, read_timeout):
     """Yield a connection with timeouts, to a NameNode that is not there."""
     bases = ("http://127.0.0.1:1/webhdfs/v1",)
     account = Account(bases, "alice", connect_timeout=connect_timeout, read_timeout=read_timeout)
@@ -37,19 +33,19 @@ def connected(connect_timeout: float, read_timeout: float) -> Iterator[Connectio
         yield server
 
 
-def content(parts: int = PARTS) -> Iterator[bytes]:
+def content(parts=PARTS):
     """Yield a file in parts of 1 MiB."""
     for _ in range(parts):
         yield bytes(2**20)
 
 
 @pytest.mark.parametrize("requests", [1, 2])
-def test_a_pause_in_a_write_is_bounded_by_the_read_timeout(requests: int) -> None:
+def test_a_pause_in_a_write_is_bounded_by_the_read_timeout(requests):
     """On a new connection and on one that is used again, it may be longer than the connect timeout."""
     connect_timeout = 0.2
-    taken: list[bytes] = []
+    taken = []
 
-    def serve() -> None:
+    def serve():
         client, _address = listener.accept()
         with client, client.makefile("rb") as sent:
             for _ in range(requests):
@@ -72,7 +68,7 @@ def test_a_pause_in_a_write_is_bounded_by_the_read_timeout(requests: int) -> Non
 
 
 @pytest.mark.parametrize("parts", [PARTS, 0])
-def test_a_datanode_that_was_reached_and_is_silent(parts: int) -> None:
+def test_a_datanode_that_was_reached_and_is_silent(parts):
     """The error names the setting that ended the wait; names of hosts have nothing to do with it."""
     with (
         datanode() as (_listener, address),

@@ -7,7 +7,6 @@ import ssl
 import sys
 import threading
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
@@ -22,17 +21,14 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.files import HdfsError, HdfsUnreachable, WebHdfs
 from luigi_pai.files.errors import unanswered
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 STATUS = json.dumps({"FileStatus": file_status()}).encode()
 DONE = b'{"boolean": true}'
 
 
 @pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def pauses(monkeypatch):
     """The seconds that are waited before retries; they do not pass."""
-    found: list[float] = []
+    found = []
     monkeypatch.setattr(repeats, "time", SimpleNamespace(sleep=found.append))
     return found
 
@@ -43,12 +39,12 @@ class Faulty:
     A fault is a function of the handler. The data of a file are always taken.
     """
 
-    def __init__(self, *faults: Callable[[Any], None], answer: bytes = DONE) -> None:
+    def __init__(self, *faults, answer=DONE):
         self.faults = list(faults)
         self.answer = answer
-        self.asked: list[str] = []
+        self.asked = []
 
-    def __call__(self, handler: Any) -> None:
+    def __call__(self, handler):
         handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         if "datanode" in handler.path:
             handler.answer(201)
@@ -66,21 +62,16 @@ class Faulty:
             handler.answer(200, STATUS if handler.command == "GET" else self.answer)
 
 
-def hang_up(handler: Any) -> None:
-    handler.close_connection = True
-    handler.connection.close()
-
-
-def break_off(handler: Any) -> None:
+def break_off(handler):
     handler.answer(200, b'{"boolean"', **{"Content-Length": "100"})
     handler.close_connection = True
 
 
-def status(number: int, **headers: str) -> Callable[[Any], None]:
+def status(number, **headers):
     return lambda handler: handler.answer(number, b"<html>not now</html>", **headers)
 
 
-WORK: dict[str, Callable[[WebHdfs], object]] = {
+WORK = {
     "GETFILESTATUS": lambda fs: fs.exists("/p"),
     "MKDIRS": lambda fs: fs.mkdir("/p"),
     "DELETE": lambda fs: fs.remove("/p"),
@@ -88,12 +79,14 @@ WORK: dict[str, Callable[[WebHdfs], object]] = {
     "SETOWNER": lambda fs: fs.chown("/p", "bob", None),
     "CREATE": lambda fs: fs.touchz("/p"),
 }
-FAULTS = {"hangs up": hang_up, "breaks off": break_off} | {str(n): status(n) for n in (429, 502, 503, 504)}
+FAULTS = {"hangs up": Scripted.hang_up, "breaks off": break_off} | {
+    str(n): status(n) for n in (429, 502, 503, 504)
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("operation", WORK)
-def test_what_may_be_done_twice_is_retried(operation: str, fault: str, pauses: list[float]) -> None:
+def test_what_may_be_done_twice_is_retried(operation, fault, pauses):
     """Two transient errors are retried, after 0.05 s and after another 0.2 s."""
     script = Faulty(FAULTS[fault], FAULTS[fault])
     with scripted_fs(script) as fs:
@@ -103,7 +96,7 @@ def test_what_may_be_done_twice_is_retried(operation: str, fault: str, pauses: l
 
 
 @pytest.mark.slow
-def test_no_answer_in_time_is_retried() -> None:
+def test_no_answer_in_time_is_retried():
     """A timeout is a transient error, too."""
     wait = threading.Event()
     script = Faulty(lambda _handler: wait.wait(100))
@@ -113,7 +106,7 @@ def test_no_answer_in_time_is_retried() -> None:
     assert script.asked == ["MKDIRS"] * 2
 
 
-def test_a_third_error_is_raised(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_third_error_is_raised(pauses, caplog):
     """The third try is the last one, and each retry is logged with its cause."""
     caplog.set_level("INFO", logger="luigi-interface")
     script = Faulty(*[status(503)] * 3)
@@ -132,7 +125,7 @@ def test_a_third_error_is_raised(pauses: list[float], caplog: pytest.LogCaptureF
     assert "HTTP 503 Service Unavailable" in lines[0]
 
 
-def test_a_refusal_is_not_retried(pauses: list[float]) -> None:
+def test_a_refusal_is_not_retried(pauses):
     """What a NameNode says itself is its answer."""
     script = Faulty(lambda handler: handler.refuse("SafeModeException", status=503))
     with scripted_fs(script) as fs, pytest.raises(HdfsError, match="SafeModeException"):
@@ -141,7 +134,7 @@ def test_a_refusal_is_not_retried(pauses: list[float]) -> None:
 
 
 @pytest.mark.parametrize("fault", ["hangs up", "503"])
-def test_a_rename_whose_answer_is_lost_is_an_error(fault: str, pauses: list[float]) -> None:
+def test_a_rename_whose_answer_is_lost_is_an_error(fault, pauses):
     """A rename may be done: a second one would fail, or rename something else."""
     script = Faulty(FAULTS[fault])
     with scripted_fs(script) as fs, pytest.raises(HdfsError, match=r"^HDFS RENAME /p on "):
@@ -150,9 +143,7 @@ def test_a_rename_whose_answer_is_lost_is_an_error(fault: str, pauses: list[floa
 
 
 @pytest.mark.parametrize("work", [lambda fs: fs.replace("/p", "/q"), lambda fs: fs.exists("/p")])
-def test_a_refused_connection_is_retried_once(
-    work: Callable[[WebHdfs], object], pauses: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_connection_is_retried_once(work, pauses, monkeypatch):
     """What has surely not been sent, also a rename, is sent again; a server that stays down is an error."""
     script = Faulty()
     with scripted(script) as url:
@@ -163,7 +154,7 @@ def test_a_refused_connection_is_retried_once(
     assert caught.value.unsent
     assert pauses == [0.05]
 
-    servers: list[Any] = []
+    servers = []
     start = SimpleNamespace(sleep=lambda _seconds: servers.append(_serve(port, script)))
     monkeypatch.setattr(repeats, "time", start)
     work(fs)
@@ -173,19 +164,19 @@ def test_a_refused_connection_is_retried_once(
     servers[0].server_close()
 
 
-def _serve(port: int, script: Callable[[Any], None]) -> Any:
+def _serve(port, script):
     handler = type("Handler", (Scripted,), {"script": staticmethod(script)})
     server = EndingServer(("127.0.0.1", port), handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     return server
 
 
-def no_response(error: Exception) -> NoResponse:
+def no_response(error):
     """Return what a request to the NameNode h:1 that was sent has ended with."""
     return NoResponse("GET", "http://h:1/p", (10.0, 30.0), Environment(verify=True), error, sent=True)
 
 
-def test_a_certificate_that_is_not_trusted_is_not_retried() -> None:
+def test_a_certificate_that_is_not_trusted_is_not_retried():
     """A certificate does not become right."""
     error = requests.exceptions.SSLError(ssl.SSLCertVerificationError(1, "certificate verify failed"))
     failure = unanswered("OPEN", "/p", no_response(error), ["h:1"])
@@ -194,7 +185,7 @@ def test_a_certificate_that_is_not_trusted_is_not_retried() -> None:
     assert unanswered("OPEN", "/p", no_response(requests.ConnectionError("cut")), ["h:1"]).transient
 
 
-def test_a_proxy_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_is_away_is_named(monkeypatch):
     """The NameNode is not to blame; no part of the proxy's URL is shown."""
     monkeypatch.setenv("http_proxy", f"http://user:hunter2@127.0.0.1:{refused_port()}")
     with pytest.raises(HdfsUnreachable) as caught:
@@ -207,9 +198,7 @@ def test_a_proxy_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("value", ["socks5://user:hunter2@proxy:1080", "ftp://user:hunter2@proxy:1"])
-def test_a_proxy_that_cannot_be_used_is_an_error_of_the_configuration(
-    monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_a_proxy_that_cannot_be_used_is_an_error_of_the_configuration(monkeypatch, value):
     """As for the rest-server."""
     monkeypatch.setitem(sys.modules, "socks", None)
     monkeypatch.setenv("all_proxy", value)
@@ -218,9 +207,9 @@ def test_a_proxy_that_cannot_be_used_is_an_error_of_the_configuration(
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_delete_whose_answer_is_lost_is_done(pauses: list[float]) -> None:
+def test_a_delete_whose_answer_is_lost_is_done(pauses):
     """A retried delete that finds nothing has been done before: it is no error."""
-    script = Faulty(hang_up, answer=b'{"boolean": false}')
+    script = Faulty(Scripted.hang_up, answer=b'{"boolean": false}')
     with scripted_fs(script) as fs:
         fs.remove("/p")
         assert (script.asked, pauses) == (["DELETE"] * 2, [0.05])
@@ -229,7 +218,7 @@ def test_a_delete_whose_answer_is_lost_is_done(pauses: list[float]) -> None:
 
 
 @pytest.mark.slow
-def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
+def test_a_malformed_answer_is_retried_for_reads(pauses):
     """A read is asked again where something else answered; a change is not: it says so at once."""
     script = Faulty(status(200), status(200))
     with scripted_fs(script) as fs:

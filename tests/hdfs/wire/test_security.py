@@ -4,51 +4,33 @@ from __future__ import annotations
 
 import json
 import shutil
-import ssl
-import subprocess
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 import certifi
 import pytest
 import requests
+from transports import make_certificate
 from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.files import HdfsError, HdfsUnreachable, WebHdfs
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 STATUS = json.dumps({"FileStatus": file_status(length=0)}).encode()
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+def certificate(tmp_path_factory):
     """A certificate for 127.0.0.1 that signs itself, and a server's side of it."""
     openssl = shutil.which("openssl")
     if not openssl:
         pytest.skip("there is no openssl to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
-    words = "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out ca.pem -days 2 -subj /CN=test"
-    command = [openssl, *words.split(), "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
-    return folder / "ca.pem", context
+    return make_certificate(openssl, tmp_path_factory.mktemp("tls"), "IP:127.0.0.1")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bundle", [True, False], ids=["with a bundle for all", "without"])
-def test_https(
-    *,
-    bundle: bool,
-    certificate: tuple[Path, ssl.SSLContext],
-    settings: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_https(*, bundle, certificate, settings, monkeypatch):
     """With the CA's file in ``verify`` an https WebHDFS is asked; without, that is an error that says why."""
     ca, context = certificate
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
@@ -66,15 +48,15 @@ def test_https(
 class KerberosStub:
     """In place of requests_kerberos: answers a Negotiate with what it calls a ticket."""
 
-    def __init__(self, mutual_authentication: int, **_options: object) -> None:
+    def __init__(self, mutual_authentication, **_options):
         self.mutual_authentication = mutual_authentication
 
-    def __call__(self, request: Any) -> Any:
+    def __call__(self, request):
         request.register_hook("response", self._answer)
         return request
 
     @staticmethod
-    def _answer(response: Any, **options: Any) -> Any:
+    def _answer(response, **options):
         if "negotiate" not in response.headers.get("WWW-Authenticate", "").lower():
             return response
         again = response.request.copy()
@@ -84,7 +66,7 @@ class KerberosStub:
 
 
 @pytest.fixture
-def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
+def kerberos(monkeypatch):
     """The stub where the extra would be."""
     stub = ModuleType("requests_kerberos")
     vars(stub).update(HTTPKerberosAuth=KerberosStub, REQUIRED=1, OPTIONAL=2, DISABLED=3)
@@ -95,10 +77,10 @@ def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
 class Kerberized:
     """A NameNode that wants a ticket, and a DataNode that wants the token that it gives."""
 
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, str]] = []
+    def __init__(self):
+        self.seen = []
 
-    def __call__(self, handler: Any) -> None:
+    def __call__(self, handler):
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         at = f"http://127.0.0.1:{handler.server.server_port}"
         if "delegation=TOKEN" in handler.path:
@@ -119,7 +101,7 @@ class Kerberized:
 
 
 @pytest.mark.usefixtures("kerberos")
-def test_kerberos(settings: Callable[..., None]) -> None:
+def test_kerberos(settings):
     """With hdfs_auth = kerberos a Negotiate is answered, no user is named, and DataNodes get their token."""
     server = Kerberized()
     with scripted(server) as url:
@@ -133,7 +115,7 @@ def test_kerberos(settings: Callable[..., None]) -> None:
     assert not [path for _who, path in server.seen if "user.name" in path]
 
 
-def test_kerberos_without_the_extra(settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kerberos_without_the_extra(settings, monkeypatch):
     """Where the extra is not installed, the error says what to install."""
     monkeypatch.setitem(sys.modules, "requests_kerberos", None)
     monkeypatch.delitem(sys.modules, "hdfs.ext.kerberos", raising=False)
@@ -142,7 +124,7 @@ def test_kerberos_without_the_extra(settings: Callable[..., None], monkeypatch: 
         WebHdfs.from_config().exists("/p")
 
 
-def test_a_server_that_wants_kerberos() -> None:
+def test_a_server_that_wants_kerberos():
     """Without hdfs_auth = kerberos, a Negotiate is an error that says to set it."""
     with (
         scripted(Kerberized()) as url,
@@ -154,10 +136,10 @@ def test_a_server_that_wants_kerberos() -> None:
 class Elsewhere:
     """A host that wants a login, and serves any file."""
 
-    def __init__(self) -> None:
-        self.logins: list[str | None] = []
+    def __init__(self):
+        self.logins = []
 
-    def __call__(self, handler: Any) -> None:
+    def __call__(self, handler):
         handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         self.logins.append(handler.headers.get("Authorization"))
         if "Negotiate" in (self.logins[-1] or "") or "answered" in handler.path:
@@ -166,7 +148,22 @@ class Elsewhere:
             handler.answer(401, WWW_Authenticate="Negotiate")
 
 
-def test_a_netrc_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def sends_on(location, logins, wanted=None):
+    """Return the script of a NameNode that wants a login, notes each, and redirects a read."""
+
+    def script(handler):
+        logins.append(handler.headers.get("Authorization"))
+        if logins[-1] != wanted:
+            handler.answer(401, WWW_Authenticate="Negotiate")
+        elif "op=OPEN" in handler.path:
+            handler.answer(307, Location=location)
+        else:
+            handler.answer(200, json.dumps({"FileStatus": file_status()}).encode())
+
+    return script
+
+
+def test_a_netrc_is_not_read(monkeypatch, tmp_path):
     """Neither the NameNode gets its passwords, nor a host to which that sends on."""
     file = tmp_path / "netrc"
     file.write_text("default login somebody password netrc-password\n")
@@ -174,40 +171,27 @@ def test_a_netrc_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("NETRC", str(file))
     assert requests.utils.get_netrc_auth("http://127.0.0.1/") == ("somebody", "netrc-password")
     elsewhere, namenode = Elsewhere(), []
-
-    with scripted(elsewhere) as other:
-
-        def sends_on(handler: Any) -> None:
-            namenode.append(handler.headers.get("Authorization"))
-            if "op=OPEN" in handler.path:
-                handler.answer(307, Location=f"{other}/webhdfs/v1/p?answered=1")
-            else:
-                handler.answer(200, json.dumps({"FileStatus": file_status()}).encode())
-
-        with scripted(sends_on) as url, WebHdfs(url, "alice").open_reader("/p") as reader:
-            assert reader.read() == b"data"
+    with (
+        scripted(elsewhere) as other,
+        scripted(sends_on(f"{other}/webhdfs/v1/p?answered=1", namenode)) as url,
+        WebHdfs(url, "alice").open_reader("/p") as reader,
+    ):
+        assert reader.read() == b"data"
     assert namenode
     assert elsewhere.logins
     assert {*namenode, *elsewhere.logins} == {None}
 
 
 @pytest.mark.usefixtures("kerberos")
-def test_a_ticket_is_for_the_configured_namenode_only(settings: Callable[..., None]) -> None:
+def test_a_ticket_is_for_the_configured_namenode_only(settings):
     """A host to which it sends on asks for one, and gets none."""
     elsewhere = Elsewhere()
-    with scripted(elsewhere) as other:
-
-        def sends_on(handler: Any) -> None:
-            if handler.headers.get("Authorization") != "Negotiate TICKET":
-                handler.answer(401, WWW_Authenticate="Negotiate")
-            elif "op=OPEN" in handler.path:
-                handler.answer(307, Location=f"{other}/webhdfs/v1/p")
-            else:
-                handler.answer(200, json.dumps({"FileStatus": file_status()}).encode())
-
-        with scripted(sends_on) as url:
-            settings(webhdfs_url=url, hdfs_auth="kerberos", hdfs_user="anna")
-            with pytest.raises(HdfsError), WebHdfs.from_config().open_reader("/p") as reader:
-                reader.read()
+    with (
+        scripted(elsewhere) as other,
+        scripted(sends_on(f"{other}/webhdfs/v1/p", [], "Negotiate TICKET")) as url,
+    ):
+        settings(webhdfs_url=url, hdfs_auth="kerberos", hdfs_user="anna")
+        with pytest.raises(HdfsError), WebHdfs.from_config().open_reader("/p") as reader:
+            reader.read()
     assert elsewhere.logins
     assert set(elsewhere.logins) == {None}

@@ -36,6 +36,8 @@ def needs(hadoop: Hadoop) -> pytest.MarkDecorator:
 
 NEEDS_REAL_HDFS = needs(HADOOP_2)
 LOCAL, STORAGE = "local", "storage"
+KINDS_OF_NAMES = ("a b", *["a+b", "ü漢🙂", "#1", "why?", "a#b", "a&b", "&=;,", "*[x]{y}", "'\"", "~", "-rf"])
+"""Names that mean something in an address or to a shell."""
 REAL = {hadoop.version: hadoop for hadoop in HADOOPS}
 EACH_HDFS = (LOCAL, *(hadoop.version for hadoop in HADOOPS if os.environ.get(hadoop.variable("URL"))))
 BACKENDS = (*EACH_HDFS, STORAGE)

@@ -41,6 +41,11 @@ class Scripted(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def hang_up(self) -> None:
+        """Close the connection."""
+        self.close_connection = True
+        self.connection.close()
+
     def refuse(self, exception: str, message: str = "", status: int = 403) -> None:
         """Send a RemoteException, as WebHDFS does."""
         remote = {"exception": exception, "message": message, "javaClassName": f"org.{exception}"}
