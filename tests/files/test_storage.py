@@ -547,3 +547,11 @@ def test_an_open_file_is_a_stream(storage):
         file.seek(5)
         assert file.tell() == 5
         assert file.read() == data[5:]
+
+
+def test_a_record_that_is_too_long(storage):
+    """What a run reads of its own accord has a limit, also where the file is here."""
+    written(storage, "/f", "four")
+    assert read_small(storage, "/f", 4) == b"four"
+    with pytest.raises(HdfsError, match=r"/f on storage nfs1: it has more than 3 bytes; remove the file$"):
+        read_small(storage, "/f", 3)
