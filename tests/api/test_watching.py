@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 
@@ -22,48 +23,70 @@ from luigi_pai.errors import (
     ServerFault,
 )
 
+ERRORS = {
+    "NOT_FOUND": JobNotFound("no", status=404),
+    "DOWN": ClusterUnreachable("down"),
+    "FAULT": ServerFault("500", status=500),
+    "NO_JSON": InvalidReply("no JSON"),
+}
+
 
 class ScriptedBook:
-    """Answers as it is told: by a function of the job's name, which returns a state or an error.
+    """Answers as a story tells: states and errors by turns with the seconds at which the next one begins.
 
     Attributes:
+        stories: of each job, or one of all jobs, or a function that is given a job's name.
         asked: how often each job was looked up.
-        stopped: the jobs that were to be stopped, in order.
+        stops: when each job was stopped first; a job that was is STOPPED, unless its story has that word.
+        failing_stops: how many stops fail from now on.
         pause: seconds for which the request limit wants polling to pause.
     """
 
-    def __init__(self, clock, answer, polling) -> None:
+    def __init__(self, clock, stories, polling) -> None:
         self.clock = clock
         self.polling = polling
-        self.answer = answer
+        self.stories = stories
         self.asked: Counter[str] = Counter()
-        self.stopped: list[str] = []
+        self.stops: dict[str, float] = {}
+        self.failing_stops = 0
         self.pause = 0.0
+        self._start = clock.monotonic()
 
     @property
     def api(self) -> ScriptedBook:
         """The same object: it has the few members that a watcher calls."""
         return self
 
-    session = limits = dialect = api
+    session = limits = dialect = explanations = api
     version = "v2"
-
-    @property
-    def explanations(self) -> ScriptedBook:
-        return self
 
     def count_waiting(self) -> int:
         return 1
 
+    def _tell(self, name: str) -> str | JobStatus | Exception:
+        if callable(self.stories):
+            said = self.stories(name)
+            return "STOPPED" if name in self.stops and not isinstance(said, Exception) else said
+        words = (self.stories[name] if isinstance(self.stories, dict) else self.stories).split()
+        if name in self.stops and "STOPPED" not in words:
+            return "STOPPED"
+        passed = self.clock.monotonic() - self._start
+        turn = sum(passed >= float(until) for until in words[1::2])
+        return ERRORS.get(words[2 * turn], words[2 * turn])
+
     def status(self, name: str) -> JobStatus:
         self.asked[name] += 1
-        said = self.answer(name)
+        said = self._tell(name)
         if isinstance(said, Exception):
             raise said
-        return said if isinstance(said, JobStatus) else JobStatus(name, JobState.of(said), raw_state=said)
+        return said if isinstance(said, JobStatus) else status_of(name, said)
 
     def stop(self, name: str) -> None:
-        self.stopped.append(name)
+        if self.failing_stops:
+            self.failing_stops -= 1
+            raise ServerFault("500", status=500)
+        assert name not in self.stops
+        self.stops[name] = self.clock.monotonic() - self._start
 
     def polling_wait(self) -> float:
         return self.pause
@@ -75,7 +98,7 @@ class ScriptedBook:
 @pytest.fixture
 def scripted(clock):
     """Make a book whose answers are in a test's hands."""
-    return lambda answer, polling=None: ScriptedBook(clock, answer, polling or Polling())
+    return lambda stories, polling=None: ScriptedBook(clock, stories, polling or Polling())
 
 
 @pytest.fixture
@@ -122,8 +145,8 @@ def by_turns(*answers):
     return lambda _name: left.pop(0) if len(left) > 1 else left[0]
 
 
-def not_found() -> JobNotFound:
-    return JobNotFound("no", status=404)
+def ends(updates):
+    return {update.name: update.outcome for update in updates if update.outcome is not Outcome.CHANGED}
 
 
 # ---------------------------------------------------------------- the schedule
@@ -172,7 +195,7 @@ def test_the_bounds_are_those_of_the_settings():
 
 def test_an_hour_of_running_is_few_lookups(scripted, follow, passed):
     """A job of an hour is looked up less than 200 times."""
-    cluster = scripted(lambda _: "RUNNING" if passed() < 3600 else "SUCCEEDED")
+    cluster = scripted("RUNNING 3600 SUCCEEDED")
     follow(watching(cluster))
     assert cluster.asked["j"] < 200
     assert passed() < 3631
@@ -181,54 +204,36 @@ def test_an_hour_of_running_is_few_lookups(scripted, follow, passed):
 @pytest.mark.parametrize("queue", [0, 3600])
 def test_a_short_job_is_noticed_soon_however_long_it_queued(scripted, follow, passed, queue):
     """The age counts from RUNNING: after an hour in the queue the end of 20 s is noticed as after none."""
-
-    def answer(_name):
-        return "WAITING" if passed() < queue else "RUNNING" if passed() < queue + 20 else "SUCCEEDED"
-
-    follow(watching(scripted(answer)))
+    follow(watching(scripted(f"WAITING {queue} RUNNING {queue + 20} SUCCEEDED")))
     assert 20 <= passed() - queue < 23
 
 
-def test_a_job_taken_over_is_looked_up_by_its_own_age(scripted, clock):
-    """The age counts from the server's time stamps; if there is none of the start of the run, from now."""
-    now_ms = int(clock.time() * 1000)
-    minute = 60_000
-    for about, low, high in (
-        ({"created_ms": now_ms - 2 * minute}, 0.09, 0.11),
-        ({"created_ms": now_ms - 60 * minute, "launched_ms": now_ms - minute}, 6.7, 8.3),
-    ):
-        watcher = Watcher(scripted(by_turns("SUCCEEDED")))
-        watcher.add(status_of(state="RUNNING", **about))
-        assert low <= watcher.idle() <= high
-    watcher = Watcher(scripted(by_turns("SUCCEEDED")))
-    watcher.add(status_of(state="WAITING", created_ms=now_ms - minute // 6))
-    assert 2.2 <= watcher.idle() <= 2.8
-
-
-def test_a_server_clock_ahead_of_ours_is_age_zero(scripted, clock):
-    """A job from the future is a new one."""
-    watcher = Watcher(scripted(by_turns("SUCCEEDED")))
-    watcher.add(status_of(state="RUNNING", created_ms=int(clock.time() * 2000)))
-    assert watcher.idle() < 0.2
-
-
-def test_a_job_that_was_just_submitted_is_new_whatever_the_clocks_say(scripted, clock):
-    """A server whose clock is a day behind does not make a new job look old."""
-    watcher = Watcher(scripted(by_turns("SUCCEEDED")))
-    watcher.add(
-        status_of(state="RUNNING", created_ms=int((clock.time() - 86400) * 1000)), new=True, run_timeout=60
-    )
-    assert watcher.idle() < 0.2
+@pytest.mark.parametrize(
+    ("state", "created", "launched", "new", "low", "high"),
+    [
+        ("RUNNING", 120, None, False, 0.09, 0.11),  # when it started to run is not known: now
+        ("RUNNING", 3600, 60, False, 6.7, 8.3),
+        ("WAITING", 10, None, False, 2.2, 2.8),
+        ("RUNNING", -1e9, None, False, 0, 0.2),  # the server's clock is ahead: a job from the future is new
+        ("RUNNING", 86400, 86400, True, 0, 0.2),  # the server's clock is a day behind
+    ],
+)
+def test_a_job_is_looked_up_by_its_own_age(scripted, clock, state, created, launched, new, low, high):
+    """The age counts from the server's time stamps, here given in seconds ago; that of a new job from now."""
+    at = [None if ago is None else int((clock.time() - ago) * 1000) for ago in (created, launched)]
+    watcher = Watcher(scripted("SUCCEEDED"))
+    watcher.add(status_of(state=state, created_ms=at[0], launched_ms=at[1]), new=new, run_timeout=1e6)
+    assert low <= watcher.idle() <= high
 
 
 def test_a_wall_clock_that_is_set_changes_nothing(scripted, follow, clock, passed):
     """Ages and deadlines are measured on the monotonic clock."""
-    cluster = scripted(lambda _: "RUNNING" if passed() < 20 else "SUCCEEDED")
+    cluster = scripted("RUNNING 20 SUCCEEDED")
     watcher = watching(cluster, run_timeout=3600)
     clock.set_wall_clock(86400)
     follow(watcher)
     assert passed() < 24
-    assert cluster.stopped == []
+    assert cluster.stops == {}
 
 
 # ---------------------------------------------------------------- updates
@@ -236,13 +241,13 @@ def test_a_wall_clock_that_is_set_changes_nothing(scripted, follow, clock, passe
 
 def test_nothing_watched_is_nothing_to_do(scripted):
     """An empty watcher waits for ever, and a step does nothing."""
-    watcher = Watcher(scripted(by_turns("RUNNING")))
+    watcher = Watcher(scripted("RUNNING"))
     assert (watcher.idle(), watcher.step(), len(watcher)) == (math.inf, [], 0)
 
 
 def test_a_step_before_a_job_is_due_asks_nothing(scripted):
     """Steps never sleep, so they may be too early."""
-    cluster = scripted(by_turns("RUNNING"))
+    cluster = scripted("RUNNING")
     watcher = watching(cluster)
     assert watcher.step() == []
     assert not cluster.asked
@@ -266,7 +271,7 @@ def test_unheard_of_states_are_no_ends(scripted, follow):
 
 def test_a_job_that_is_removed_is_not_looked_up_any_more(scripted, follow):
     """The others are."""
-    cluster = scripted(lambda _: "SUCCEEDED")
+    cluster = scripted("SUCCEEDED")
     watcher = watching(cluster, "a", "b")
     watcher.remove("a")
     watcher.remove("never there")
@@ -276,7 +281,7 @@ def test_a_job_that_is_removed_is_not_looked_up_any_more(scripted, follow):
 
 def test_a_job_that_is_added_again_is_looked_up_once_at_a_time(scripted, clock, passed):
     """Its earlier schedule is forgotten with it."""
-    cluster = scripted(lambda _: "RUNNING")
+    cluster = scripted("RUNNING")
     watcher = watching(cluster)
     for _ in range(10):
         watcher.remove("j")
@@ -297,147 +302,75 @@ def test_a_refusal_is_raised_at_once(scripted, follow, kind):
     assert cluster.asked["j"] == 1
 
 
-# ---------------------------------------------------------------- lost jobs
-
-
-def test_a_job_that_is_not_shown_yet_is_waited_for(scripted, follow, passed):
-    """Right after the submission a server may not know the job: a minute of 404 is no loss."""
-    cluster = scripted(lambda _: not_found() if passed() < 50 else "SUCCEEDED")
-    assert follow(watching(cluster))[-1].status.succeeded
-
-
-def test_a_job_that_stays_unknown_is_lost(scripted, follow, passed):
-    """After a minute of 404, with the last that was known of it."""
-    updates = follow(watching(scripted(by_turns("RUNNING", not_found()))))
-    assert [(update.outcome, update.status.raw_state) for update in updates] == [
-        (Outcome.CHANGED, "RUNNING"),
-        (Outcome.LOST, "RUNNING"),
-    ]
-    assert 60 <= passed() < 80
-
-
-def test_a_job_that_is_seen_again_is_not_lost(scripted, follow, passed):
-    """The minute counts from the last time that the job was seen."""
-    cluster = scripted(lambda _: "RUNNING" if 50 < passed() < 100 else not_found())
-    assert follow(watching(cluster))[-1].outcome is Outcome.LOST
-    assert 150 < passed() < 200
-
-
 @pytest.mark.slow
-def test_one_lost_job_of_many_leaves_the_others(scripted, follow, passed):
+def test_one_lost_job_of_many_leaves_the_others(scripted, follow):
     """They are watched to their ends."""
     names = [f"j{number}" for number in range(20)]
-
-    def answer(name):
-        if name == "j7" and passed() > 5:
-            return not_found()
-        return "RUNNING" if passed() < 200 else "SUCCEEDED"
-
-    updates = follow(watching(scripted(answer), *names))
-    ends = {update.name: update.outcome for update in updates if update.outcome is not Outcome.CHANGED}
-    assert ends == {name: Outcome.LOST if name == "j7" else Outcome.ENDED for name in names}
+    stories = dict.fromkeys(names, "RUNNING 200 SUCCEEDED") | {"j7": "RUNNING 5 NOT_FOUND"}
+    updates = follow(watching(scripted(stories), *names))
+    assert ends(updates) == dict.fromkeys(names, Outcome.ENDED) | {"j7": Outcome.LOST}
 
 
-# ---------------------------------------------------------------- deadlines
+# ---------------------------------------------------------------- one job, and how it ends
+
+STORIES = [  # what is seen of the job, queue_timeout, run_timeout, how it ends, seconds until then
+    # Right after the submission a server may not know the job: a minute of 404 is no loss.
+    ("NOT_FOUND 50 SUCCEEDED", None, None, "ended", 50, 60),
+    # After a minute of 404 the job is lost, with the last that was known of it.
+    ("RUNNING 1 NOT_FOUND", None, None, "lost", 60, 80),
+    # The minute counts from the last time that the job was seen.
+    ("NOT_FOUND 50 RUNNING 100 NOT_FOUND", None, None, "lost", 150, 200),
+    # An outage of a minute changes nothing of what is seen.
+    ("RUNNING 2 DOWN 62 RUNNING 90 SUCCEEDED", None, None, "ended", 90, 110),
+    # It is stopped at queue_timeout, to the second and once, and watched until it is seen to have stopped.
+    ("WAITING 65 STOPPED", 60, None, "queue", 65, 75),
+    # run_timeout counts from when the job was seen to run, not from its submission.
+    ("WAITING 100 RUNNING", None, 60, "run", 160, 180),
+    # A long run is no long queue, nor the other way round.
+    ("RUNNING 500 SUCCEEDED", None, None, "ended", 500, 535),
+    ("RUNNING 500 SUCCEEDED", 60, None, "ended", 500, 535),
+    ("WAITING 470 RUNNING 500 SUCCEEDED", None, 60, "ended", 500, 535),
+    # It is looked up before it is stopped: in a long queue the last lookup is seconds ago.
+    ("WAITING 599.9 RUNNING 700 SUCCEEDED", 600, None, "ended", 700, 735),
+    ("RUNNING 599.9 FAILED", None, 600, "ended", 599, 635),
+    # The cluster starts a job again: both deadlines count anew, from when it was seen to queue, and to run.
+    ("WAITING 50 RUNNING 100 RETRY_PENDING 180 RUNNING 240 SUCCEEDED", 95, 80, "ended", 240, 275),
+    ("WAITING 5 RUNNING 100 WAITING", 60, None, "queue", 160, 190),
+    # A launcher may take minutes to say how a job ended, and a stop would make that STOPPED.
+    ("WAITING 30 COMPLETING 1000 SUCCEEDED", 60, 60, "ended", 1000, 1035),
+    ("RUNNING 30 COMPLETING 1000 SUCCEEDED", 60, 60, "ended", 1000, 1035),
+    # It is queued for less than the time between two lookups, and then has all its time to run.
+    ("RUNNING 55 COMPLETING 100 RUNNING 150 SUCCEEDED", None, 60, "ended", 150, 185),
+]
 
 
-def test_a_job_that_queues_too_long_is_stopped_once(scripted, follow, passed):
-    """At queue_timeout, to the second; it is watched until it is seen to have stopped."""
-    cluster = scripted(lambda _: "WAITING" if passed() < 65 else "STOPPED")
-    stops = []
-    cluster.stop = lambda name: stops.append((name, round(passed())))
-    updates = follow(watching(cluster, queue_timeout=60))
-    assert stops == [("j", 60)]
-    assert [(update.outcome, update.missed) for update in updates] == [(Outcome.ENDED, Deadline.QUEUE)]
-    assert updates[-1].status.raw_state == "STOPPED"
+@pytest.mark.parametrize(("story", "queue", "run", "end", "low", "high"), STORIES)
+def test_the_story_of_a_job(scripted, follow, passed, story, queue, run, end, low, high):
+    """Losses, outages and deadlines: it is stopped once if it misses one, and else never."""
+    cluster = scripted(story)
+    seen = follow(watching(cluster, queue_timeout=queue, run_timeout=run))
+    told = [word for word in story.split()[::2] if word not in ERRORS]
+    told += {"lost": told[-1:], "queue": ["STOPPED"], "run": ["STOPPED"]}.get(end, [])
+    changes = [word for before, word in itertools.pairwise(["WAITING", *told]) if word != before]
+    assert states(seen) == (changes + told[-1:] if end == "lost" else changes)
+    assert [update.outcome for update in seen[:-1]] == [Outcome.CHANGED] * (len(seen) - 1)
+    assert seen[-1].outcome is (Outcome.LOST if end == "lost" else Outcome.ENDED)
+    assert seen[-1].missed is {"queue": Deadline.QUEUE, "run": Deadline.RUN}.get(end)
+    assert len(cluster.stops) == (end in ("queue", "run"))
+    assert end != "queue" or low - 5 <= cluster.stops["j"] < high
+    assert low <= passed() < high
 
 
-def test_a_job_that_runs_too_long_is_stopped_once(scripted, follow, passed):
-    """run_timeout counts from when it was seen to run, not from its submission."""
-    cluster = scripted(
-        lambda _: "WAITING" if passed() < 100 else "RUNNING" if not cluster.stopped else "STOPPED"
-    )
-    updates = follow(watching(cluster, run_timeout=60))
-    assert 160 <= passed() < 180
-    assert cluster.stopped == ["j"]
-    assert updates[-1].missed is Deadline.RUN
-
-
-@pytest.mark.parametrize("timeouts", [{}, {"queue_timeout": 60}, {"run_timeout": 60}])
-def test_a_deadline_that_is_kept_stops_nothing(scripted, follow, passed, timeouts):
-    """A long run is no long queue, nor the other way round."""
-    running = "run_timeout" not in timeouts
-    cluster = scripted(
-        lambda _: "SUCCEEDED" if passed() > 500 else "RUNNING" if running or passed() > 470 else "WAITING"
-    )
-    updates = follow(watching(cluster, **timeouts))
-    assert cluster.stopped == []
-    assert updates[-1].missed is None
-
-
-def test_a_job_that_begins_to_run_before_its_deadline_is_not_stopped(scripted, follow, passed):
-    """It is looked up before it is stopped: in a long queue the last lookup is seconds ago."""
-    cluster = scripted(
-        lambda _: "WAITING" if passed() < 599.9 else "RUNNING" if passed() < 700 else "SUCCEEDED"
-    )
-    updates = follow(watching(cluster, queue_timeout=600))
-    assert cluster.stopped == []
-    assert updates[-1].missed is None
-
-
-def test_a_job_that_ends_before_its_deadline_is_not_stopped(scripted, follow, passed):
-    """Its failure is its own."""
-    cluster = scripted(lambda _: "RUNNING" if passed() < 599.9 else "FAILED")
-    updates = follow(watching(cluster, run_timeout=600))
-    assert cluster.stopped == []
-    assert (updates[-1].status.raw_state, updates[-1].missed) == ("FAILED", None)
-
-
-def test_a_requeued_job_has_its_time_in_the_queue_anew(scripted, follow, passed):
-    """RETRY_PENDING and WAITING after RUNNING: the cluster starts it again, and both deadlines count anew."""
-
-    def answer(_name):
-        moment = passed()
-        if moment > 240:
-            return "SUCCEEDED"
-        return (
-            "RUNNING" if 50 < moment < 100 or moment > 180 else "RETRY_PENDING" if moment > 50 else "WAITING"
-        )
-
-    cluster = scripted(answer)
-    updates = follow(watching(cluster, queue_timeout=95, run_timeout=80))
-    assert states(updates) == ["RUNNING", "RETRY_PENDING", "RUNNING", "SUCCEEDED"]
-    assert cluster.stopped == []
-
-
-def test_a_requeued_job_can_queue_too_long(scripted, follow, passed):
-    """From the moment that it was seen to queue again."""
-    cluster = scripted(
-        lambda _: "STOPPED" if cluster.stopped else "RUNNING" if 5 < passed() < 100 else "WAITING"
-    )
-    updates = follow(watching(cluster, queue_timeout=60))
-    assert updates[-1].missed is Deadline.QUEUE
-    assert 160 <= passed() < 190
-
-
-@pytest.mark.parametrize("before", ["WAITING", "RUNNING"])
-def test_a_job_whose_work_is_done_misses_no_deadline(scripted, follow, passed, before):
-    """Its launcher may take minutes to say how it ended; a stop would make that STOPPED."""
-    cluster = scripted(
-        lambda _: "SUCCEEDED" if passed() > 1000 else "COMPLETING" if passed() > 30 else before
-    )
-    updates = follow(watching(cluster, queue_timeout=60, run_timeout=60))
-    assert cluster.stopped == []
-    assert (updates[-1].status.raw_state, updates[-1].missed) == ("SUCCEEDED", None)
-
-
-def test_a_job_that_starts_again_after_its_end_has_all_its_time_to_run(scripted, follow, passed):
-    """It is queued for less than the time between two lookups."""
-    cluster = scripted(
-        lambda _: "SUCCEEDED" if passed() > 150 else "COMPLETING" if 55 < passed() < 100 else "RUNNING"
-    )
-    follow(watching(cluster, run_timeout=60))
-    assert cluster.stopped == []
+def test_a_deadline_is_kept_to_the_second(scripted, follow):
+    """Each job has its own."""
+    cluster = scripted("WAITING 25 RUNNING")
+    watcher = Watcher(cluster)
+    for number in range(1, 6):
+        watcher.add(status_of(f"j{number}"), new=True, queue_timeout=4.0 * number)
+    follow(watcher)
+    assert [(name, round(at)) for name, at in cluster.stops.items()] == [
+        (f"j{number}", 4 * number) for number in range(1, 6)
+    ]
 
 
 HOUR_MS = 3_600_000
@@ -466,11 +399,11 @@ def test_a_job_taken_over_has_the_time_that_is_left(scripted, follow, clock, pas
     if "launched_ms" in more:
         more["launched_ms"] = now_ms - HOUR_MS
     status = status_of(state=state, created_ms=now_ms - HOUR_MS, **more)
-    cluster = scripted(lambda _: "STOPPED" if cluster.stopped else "SUCCEEDED" if passed() > 200 else status)
+    cluster = scripted(lambda _: "SUCCEEDED" if passed() > 200 else status)
     watcher = Watcher(cluster)
     watcher.add(status, queue_timeout=60, run_timeout=60)
     follow(watcher)
-    assert cluster.stopped == ([] if seconds is None else ["j"])
+    assert len(cluster.stops) == (seconds is not None)
     assert passed() >= (seconds or 0)
     assert seconds is None or passed() < seconds + 35  # a stopped job is looked up by its age
 
@@ -478,7 +411,7 @@ def test_a_job_taken_over_has_the_time_that_is_left(scripted, follow, clock, pas
 def test_a_lookup_tells_the_start_that_a_list_does_not(scripted, follow, clock, passed):
     """The time to run counts from there, not from when the job was taken over."""
     launched = status_of(state="RUNNING", launched_ms=int(clock.time() * 1000) - 30_000)
-    cluster = scripted(lambda _: "STOPPED" if cluster.stopped else launched)
+    cluster = scripted(lambda _: launched)
     watcher = Watcher(cluster)
     watcher.add(status_of(state="RUNNING"), run_timeout=60)
     updates = follow(watcher)
@@ -488,58 +421,23 @@ def test_a_lookup_tells_the_start_that_a_list_does_not(scripted, follow, clock, 
 
 def test_a_stop_that_fails_is_sent_again(scripted, follow):
     """An error of the server leaves it to the next step; when it was taken, that was the last."""
-    cluster = scripted(lambda _: "STOPPED" if len(stops) >= 3 else "RUNNING")
-    stops = []
-
-    def stop(name):
-        stops.append(name)
-        if len(stops) < 3:
-            raise ServerFault("500", status=500)
-
-    cluster.stop = stop
+    cluster = scripted("RUNNING")
+    cluster.failing_stops = 2
     updates = follow(watching(cluster, run_timeout=10))
-    assert len(stops) == 3
+    assert cluster.failing_stops == 0
     assert states(updates) == ["RUNNING", "STOPPED"]
     assert updates[-1].missed is Deadline.RUN
-
-
-def test_the_deadline_of_one_job_is_not_that_of_another(scripted, follow):
-    """Each job has its own."""
-    cluster = scripted(lambda name: "STOPPED" if name in cluster.stopped else "RUNNING")
-    watcher = Watcher(cluster)
-    for number in range(1, 6):
-        watcher.add(status_of(f"j{number}"), new=True, run_timeout=10.0 * number)
-    follow(watcher)
-    assert cluster.stopped == ["j1", "j2", "j3", "j4", "j5"]
 
 
 # ---------------------------------------------------------------- errors
 
 
-def test_an_outage_of_a_minute_is_waited_out(scripted, follow, passed):
-    """It changes nothing of what is seen."""
-
-    def answer(_name):
-        if 2 < passed() < 62:
-            return ClusterUnreachable("down")
-        return "RUNNING" if passed() < 90 else "SUCCEEDED"
-
-    assert states(follow(watching(scripted(answer)))) == ["RUNNING", "SUCCEEDED"]
-
-
-def test_an_outage_ends_with_its_error_after_poll_patience(scripted, follow, passed):
-    """poll_patience seconds without an answer, then the error itself."""
-    cluster = scripted(lambda _: ClusterUnreachable("down"), Polling(patience=100))
+@pytest.mark.parametrize("count", [1, 500])
+def test_an_outage_ends_with_its_error_after_poll_patience(scripted, follow, passed, count):
+    """Who does not answer for one job does for none: waits and patience of many jobs are those of one."""
+    cluster = scripted("DOWN", Polling(patience=100))
     with pytest.raises(ClusterUnreachable, match=r"^down$"):
-        follow(watching(cluster))
-    assert 100 <= passed() < 102
-
-
-def test_an_outage_pauses_all_jobs(scripted, follow, passed):
-    """Who does not answer for one job does for none: the waits and the patience are those of one job."""
-    cluster = scripted(lambda _: ClusterUnreachable("down"), Polling(patience=100))
-    with pytest.raises(ClusterUnreachable, match=r"^down$"):
-        follow(watching(cluster, *(f"j{number}" for number in range(500))))
+        follow(watching(cluster, *(f"j{number}" for number in range(count))))
     assert 100 <= passed() < 103
     assert cluster.asked.total() < 30
 
@@ -548,64 +446,43 @@ def test_an_outage_pauses_all_jobs(scripted, follow, passed):
 def test_all_jobs_go_on_after_an_outage(scripted, follow, passed):
     """None is forgotten, and none is looked up twice as often."""
     names = [f"j{number}" for number in range(50)]
-
-    def answer(_name):
-        if 10 < passed() < 70:
-            return ClusterUnreachable("down")
-        return "RUNNING" if passed() < 100 else "SUCCEEDED"
-
-    updates = follow(watching(scripted(answer), *names))
+    updates = follow(watching(scripted("RUNNING 10 DOWN 70 RUNNING 100 SUCCEEDED"), *names))
     assert Counter(update.name for update in updates if update.outcome is Outcome.ENDED) == Counter(names)
     assert passed() < 130
 
 
-def test_errors_with_answers_between_never_end_the_watch(scripted, follow, passed):
-    """The patience counts from the last good answer, of whichever job."""
-
-    def answer(name):
-        if passed() > 1000:
-            return "SUCCEEDED"
-        return ClusterUnreachable("reset") if name == "bad" else "RUNNING"
-
-    cluster = scripted(answer, Polling(patience=50, longest=5))
-    updates = follow(watching(cluster, "bad", "good"))
-    assert [update.name for update in updates if update.outcome is Outcome.ENDED].count("bad") == 1
-
-
-@pytest.mark.parametrize("error", [ServerFault("500", status=500), InvalidReply("no JSON")])
-def test_a_job_that_the_server_cannot_show_does_not_hold_up_the_others(scripted, follow, passed, error):
-    """What concerns one job waits for that job."""
-
-    def answer(name):
-        if name == "bad" and passed() < 300:
-            return error
-        return "RUNNING" if passed() < 8 else "SUCCEEDED"
-
-    cluster = scripted(answer)
-    updates = follow(watching(cluster, "bad", "a", "b", "c"))
-    ends = [update.name for update in updates if update.outcome is Outcome.ENDED]
-    assert sorted(ends[:3]) == ["a", "b", "c"]
-    assert ends[3] == "bad"
-    assert cluster.asked["bad"] < 50
+@pytest.mark.parametrize(
+    ("bad", "others", "seconds"),
+    [
+        ("DOWN 1000 SUCCEEDED", "RUNNING 1000 SUCCEEDED", 1000),  # good answers in between, of another job
+        ("FAULT 300 SUCCEEDED", "RUNNING 8 SUCCEEDED", 300),  # it does not hold up the others
+        ("NO_JSON 300 SUCCEEDED", "RUNNING 8 SUCCEEDED", 300),
+    ],
+)
+def test_errors_with_answers_between_never_end_the_watch(scripted, follow, passed, bad, others, seconds):
+    """The patience counts from the last good answer; what concerns one job waits for that job."""
+    patience = 50 if seconds == 1000 else 600
+    cluster = scripted({"bad": bad, **dict.fromkeys("abc", others)}, Polling(patience=patience, longest=5))
+    updates = follow(watching(cluster, *cluster.stories))
+    assert ends(updates) == dict.fromkeys(cluster.stories, Outcome.ENDED)
+    assert seconds <= passed() < seconds + 31
+    if seconds == 300:
+        assert [update.name for update in updates if update.outcome is Outcome.ENDED][3] == "bad"
+        assert cluster.asked["bad"] < 50
 
 
 def test_a_job_that_the_server_never_shows_ends_the_watch(scripted, follow, passed):
     """After the patience, with the error."""
-    cluster = scripted(
-        lambda name: ServerFault("boom", status=500) if name == "bad" else "RUNNING", Polling(patience=100)
-    )
-    with pytest.raises(ServerFault, match=r"^boom$"):
+    cluster = scripted({"bad": "FAULT", "good": "RUNNING"}, Polling(patience=100))
+    with pytest.raises(ServerFault, match=r"^500$"):
         follow(watching(cluster, "bad", "good"))
     assert 100 <= passed() < 105
 
 
 def test_a_used_up_limit_pauses_all_jobs(scripted, follow, clock, passed):
     """Until the moment that it ends, and without end: all is well."""
-    start = clock.time()
-    cluster = scripted(
-        lambda _: RateLimited("x", reset_at=start + 5000, sent=False) if passed() < 5000 else "SUCCEEDED",
-        Polling(patience=10),
-    )
+    limit = RateLimited("x", reset_at=clock.time() + 5000, sent=False)
+    cluster = scripted(lambda _: limit if passed() < 5000 else "SUCCEEDED", Polling(patience=10))
     follow(watching(cluster, *(f"j{number}" for number in range(100))))
     assert 5000 <= passed() < 10_000
     assert cluster.asked.total() < 110
@@ -613,7 +490,7 @@ def test_a_used_up_limit_pauses_all_jobs(scripted, follow, clock, passed):
 
 def test_polling_pauses_to_keep_the_request_limit(scripted, clock):
     """The wait that the limit wants is waited before the next lookup."""
-    cluster = scripted(lambda _: "RUNNING")
+    cluster = scripted("RUNNING")
     watcher = watching(cluster)
     cluster.pause = 30.0
     clock.sleep(watcher.idle())
