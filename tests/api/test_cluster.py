@@ -193,7 +193,7 @@ def test_a_view_with_a_fixed_dialect_shares_what_is_known(faulty, new_cluster):
 
 @pytest.mark.slow
 def test_many_threads_and_a_fork_submit_each_job_once(faulty, new_cluster, in_forks):
-    """8 threads with 25 jobs each; in the middle the server is upgraded to v2, and the process is forked."""
+    """8 threads with 10 jobs each; in the middle the server is upgraded to v2, and the process is forked."""
     cluster = new_cluster(faulty.url, polling=Polling(patience=30))
 
     def work(name):
@@ -208,24 +208,24 @@ def test_many_threads_and_a_fork_submit_each_job_once(faulty, new_cluster, in_fo
         assert status is not None
 
     def thread(number):
-        for index in range(25):
+        for index in range(10):
             work(f"t{number}-{index}")
 
     def child(_number):
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(work, [f"child-{index}" for index in range(20)]))
+            list(pool.map(work, [f"child-{index}" for index in range(10)]))
 
     with ThreadPoolExecutor(8) as pool:
         threads = [pool.submit(thread, number) for number in range(8)]
-        while len(faulty.jobs) < 100:
+        while len(faulty.jobs) < 40:
             assert not [done for done in threads if done.done() and done.exception()]
             time.sleep(0.005)
         faulty.release = "1.8.0"
         in_forks(child)
         for done in threads:
             done.result()
-    assert len(faulty.jobs) == 8 * 25 + 20
-    assert faulty.count_answers(202, "POST", "/jobs") == 8 * 25 + 20
+    assert len(faulty.jobs) == 8 * 10 + 10
+    assert faulty.count_answers(202, "POST", "/jobs") == 8 * 10 + 10
     assert faulty.count_answers(409) == 0
     assert cluster.book.api.dialect.version == "v2"
 

@@ -158,8 +158,9 @@ def test_the_events_of_a_job(submit):
 
 
 @pytest.mark.slow
-def test_a_script_needs_no_luigi(local):
+def test_a_script_needs_no_luigi(local_pai_v2):
     """Submitting, waiting and reading why a job failed import none of it."""
+    local = local_pai_v2
     script = f"""
 import sys
 from luigi_pai import Cluster, PaiJob, TaskRole

@@ -7,14 +7,12 @@ import fcntl
 import logging
 import math
 import os
-import subprocess
-import sys
 import tempfile
 
 import pytest
 from mocked_rest import JOB
 
-from luigi_pai import private_folder
+from luigi_pai import Cluster, private_folder
 from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import AuthenticationError, TokenLost
 from luigi_pai.local import LocalPai
@@ -116,52 +114,28 @@ def test_a_wrong_password_is_refused_by_one_login(faulty, new_cluster, clock):
 # ---------------------------------------------------------------- several processes
 
 
-_LOGIN = """
-import os, sys
-from luigi_pai import Cluster
-cluster = Cluster(sys.argv[1], "admin", password=os.environ["PASSWORD"], api_version="v2")
-print("ready", flush=True)
-sys.stdin.readline()
-cluster.list()
-"""
-
-
-@contextlib.contextmanager
-def _processes(server, folders):
-    """Start a process for each temporary folder; each has imported the package, and waits for a line."""
-    with contextlib.ExitStack() as started:
-        children = []
-        for folder in folders:
-            child = subprocess.Popen(
-                [sys.executable, "-c", _LOGIN, server.url],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "TMPDIR": str(folder), "PASSWORD": server.password},
-            )
-            children.append(started.enter_context(child))
-            started.callback(child.kill)
-        for child in children:
-            assert child.stdout.readline() == "ready\n"
-        yield children
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("machines", [1, 8])
-def test_eight_processes_that_log_in_at_once_all_go_on(tmp_path, machines):
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_eight_processes_that_log_in_at_once_all_go_on(tmp_path, in_forks, machines):
     """On one machine they take turns, and log in once each; on eight, they log in again until all are in."""
     folders = [tmp_path / str(number % machines) for number in range(8)]
     for folder in set(folders):
         folder.mkdir()
+    wait, go = os.pipe()
     race = {"fault": "race", "method": "POST", "path": "*/token", "seconds": 0.15}
-    with LocalPai(faults=[race]) as server, _processes(server, folders) as children:
-        for child in children:
-            child.stdin.write("\n")
-            child.stdin.flush()
-        errors = [child.communicate(timeout=120)[1] for child in children]
+    with LocalPai(faults=[race]) as server:
+
+        def log_in(number):
+            tempfile.tempdir = str(folders[number])
+            cluster = Cluster(server.url, "admin", password=server.password, api_version="v2")
+            os.read(wait, 1)
+            cluster.list()
+
+        in_forks(log_in, 8, meanwhile=lambda: os.write(go, b"x" * 8))
         (rule,) = server.fault_counts()
-    assert [child.returncode for child in children] == [0] * 8, errors
+    os.close(wait)
+    os.close(go)
     assert rule["struck"] == 8 if machines == 1 else rule["struck"] > 8
 
 
