@@ -72,7 +72,7 @@ def test_many_jobs_are_watched_by_lists(faulty, known_cluster, follow, clock, re
 @pytest.mark.slow
 def test_many_long_jobs_are_three_lists_a_minute(faulty, known_cluster, follow):
     """At most, once they have run for some minutes: the waits of single jobs are 30 s then."""
-    names = [f"j{number}" for number in range(500)]
+    names = [f"j{number}" for number in range(100)]
     for name in names:
         faulty.add(name, runs_for=36_000)
     known = known_cluster()
