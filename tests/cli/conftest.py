@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 import uuid
 from inspect import signature
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from luigi.task_register import Register
 
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from click.testing import Result
@@ -101,6 +103,18 @@ def with_luigi_cfg(cluster, dialect: str, tmp_path: Path) -> Path:
     lines = "".join(f"{key} = {value}\n" for key, value in keys.items())
     (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{lines}", encoding="utf-8")
     return tmp_path
+
+
+@pytest.fixture
+def here_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, whose modules luigi-pai imports; they and their tasks are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(Register, "_reg", [*Register._reg])
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -25,12 +25,13 @@ CLI = [sys.executable, "-m", "luigi_pai"]
 
 
 @pytest.fixture
-def home(local_pai_v1, tmp_path: Path) -> str:
-    """A folder on HDFS for one test, and a luigi.cfg here that knows HDFS."""
-    (tmp_path / "luigi.cfg").write_text(
-        f"[OpenPai]\nwebhdfs_url = {local_pai_v1.webhdfs_url}\n"
-        f"fs_uri = {local_pai_v1.fs_uri}\nhdfs_user = anna\n"
-    )
+def home(local_pai_v1, tmp_path: Path, settings, monkeypatch) -> str:
+    """A folder on HDFS for one test; the HDFS is configured, also by a luigi.cfg here."""
+    monkeypatch.chdir(tmp_path)
+    about = {"webhdfs_url": local_pai_v1.webhdfs_url, "fs_uri": local_pai_v1.fs_uri, "hdfs_user": "anna"}
+    settings(**about)
+    lines = "".join(f"{key} = {value}\n" for key, value in about.items())
+    (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{lines}")
     return f"/cli/{tmp_path.name}-{time.time_ns():x}"
 
 
@@ -41,8 +42,8 @@ def fs(local_pai_v1) -> WebHdfs:
 
 
 @pytest.fixture
-def run(tmp_path: Path):
-    """Run luigi-pai in the folder with the luigi.cfg."""
+def as_process(tmp_path: Path):
+    """Run luigi-pai in a process of its own, which reads the luigi.cfg."""
 
     def command(*words: object, expect: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -70,24 +71,25 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "src"
 
 
-def test_there_and_back(run, home, source, tmp_path):
+def test_there_and_back(pai_command, home, source, tmp_path):
     """put says in one line what was sent, get brings the same back; both find nothing to do again."""
-    assert run("put", "src", home).stdout == f"uploaded 2 of 2 files, 2.0 KiB, to {home}\n"
-    assert run("put", "src", home).stdout == f"uploaded 0 of 2 files, 0 B, to {home}\n"
-    assert run("get", home, "back").stdout == "downloaded 2 of 2 files, 2.0 KiB, to back\n"
-    assert run("get", home, "back", "--jobs", "1").stdout == "downloaded 0 of 2 files, 0 B, to back\n"
+    assert pai_command("put", "src", home).stdout == f"uploaded 2 of 2 files, 2.0 KiB, to {home}\n"
+    assert pai_command("put", "src", home).stdout == f"uploaded 0 of 2 files, 0 B, to {home}\n"
+    assert pai_command("get", home, "back").stdout == "downloaded 2 of 2 files, 2.0 KiB, to back\n"
+    assert pai_command("get", home, "back", "--jobs", "1").stdout == "downloaded 0 of 2 files, 0 B, to back\n"
     assert (tmp_path / "back" / "lib" / "a b.py").read_text() == (source / "lib" / "a b.py").read_text()
 
 
-def test_what_put_leaves_out(run, home, source, tmp_path, fs):
+def test_what_put_leaves_out(pai_command, home, source, tmp_path, fs, settings):
     """The line names files that are never sent, under any name; .paiignore does not bring them back."""
     (source / ".env").write_text("PASSWORD=hunter22")
     (source / ".paiignore").write_text("!.env\n")
     (source / "conf.txt").write_text("[OpenPai]\npassword = hunter22\n")
+    settings(password="hunter22")
     with (tmp_path / "luigi.cfg").open("a") as file:
         file.write("password = hunter22\n")
     os.link(tmp_path / "luigi.cfg", source / "hard.txt")
-    assert run("put", "src", home).stdout == (
+    assert pai_command("put", "src", home).stdout == (
         f"uploaded 2 of 2 files, 2.0 KiB, to {home}; "
         "left out: .env, conf.txt, hard.txt (credentials are never sent)\n"
     )
@@ -98,15 +100,16 @@ def test_what_put_leaves_out(run, home, source, tmp_path, fs):
 
 
 @pytest.mark.parametrize("name", ["luigi.cfg", "src/.git", "src/.ssh/id_ed25519", "src/copy"])
-def test_put_of_a_file_with_credentials(run, home, source, tmp_path, fs, name):
+def test_put_of_a_file_with_credentials(pai_command, home, source, tmp_path, fs, settings, name):
     """It is an error of one line."""
+    settings(password="hunter22")
     with (tmp_path / "luigi.cfg").open("a") as file:
         file.write("password = hunter22\n")
     for place in (".git/config", ".ssh/id_ed25519"):
         (source / place).parent.mkdir()
         (source / place).write_text("secret")
     (source / "copy").write_text("password = hunter22\n")
-    error = run("put", name, home, expect=1).stderr
+    error = pai_command("put", name, home, expect=1).stderr
     assert f"{name}: it is never sent: " in error
     assert error.count("\n") == 1
     assert "hunter22" not in error
@@ -114,10 +117,10 @@ def test_put_of_a_file_with_credentials(run, home, source, tmp_path, fs, name):
 
 
 @pytest.mark.usefixtures("source")
-def test_nothing_but_the_line_is_said(run, home):
+def test_nothing_but_the_line_is_said(pai_command, home):
     """Without a terminal there is no progress bar, and no log."""
-    assert run("put", "src", home).stderr == ""
-    assert run("get", home, "back").stderr == ""
+    assert pai_command("put", "src", home).stderr == ""
+    assert pai_command("get", home, "back").stderr == ""
 
 
 def test_a_progress_bar_on_a_terminal(home, source, tmp_path, monkeypatch):
@@ -144,43 +147,43 @@ def test_a_progress_bar_on_a_terminal(home, source, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("source")
-def test_a_table(run, home, fs):
+def test_a_table(pai_command, home, fs):
     """ls shows mode, owner, size, time and name; with -R what is in folders, too."""
-    run("put", "src", home)
+    pai_command("put", "src", home)
     fs.chmod(f"{home}/train.py", "640")
     line = r"(\S{10})  anna +(-|\d+ B|2\.0 KiB)  \d{4}-\d\d-\d\d \d\d:\d\d  (.*)"
-    rows = [re.fullmatch(line, row).groups() for row in run("ls", home).stdout.splitlines()]
+    rows = [re.fullmatch(line, row).groups() for row in pai_command("ls", home).stdout.splitlines()]
     assert [row for row in rows if "manifest" not in row[2]] == [
         ("drwxr-xr-x", "-", "lib/"),
         ("-rw-r-----", "5 B", "train.py"),
     ]
-    names = [row.rsplit("  ", 1)[1] for row in run("ls", "-R", home).stdout.splitlines()]
+    names = [row.rsplit("  ", 1)[1] for row in pai_command("ls", "-R", home).stdout.splitlines()]
     assert names == [".luigi-pai-manifest.json", "lib/", "lib/a b.py", "train.py"]
 
 
 @pytest.mark.usefixtures("source")
-def test_a_list_as_json(run, home):
+def test_a_list_as_json(pai_command, home):
     """ls --json shows WebHDFS's own words; a file shows itself; an empty folder nothing."""
-    run("put", "src", f"$PAI_DEFAULT_FS_URI{home}")
-    (entry,) = json.loads(run("ls", "--json", f"{home}/train.py").stdout)
+    pai_command("put", "src", f"$PAI_DEFAULT_FS_URI{home}")
+    (entry,) = json.loads(pai_command("ls", "--json", f"{home}/train.py").stdout)
     assert entry.pop("modificationTime") > 1_600_000_000_000
     assert entry.pop("permission") in ("644", "755")
     assert entry == {"name": "train.py", "type": "FILE", "length": 5, "owner": "anna", "group": "supergroup"}
-    names = [entry["name"] for entry in json.loads(run("ls", "-R", "--json", home).stdout)]
+    names = [entry["name"] for entry in json.loads(pai_command("ls", "-R", "--json", home).stdout)]
     assert "lib/a b.py" in names
 
 
-def test_an_empty_folder_has_no_rows(run, home, fs):
+def test_an_empty_folder_has_no_rows(pai_command, home, fs):
     """ls of it is silent, and an empty list as JSON."""
     fs.mkdir(home)
-    assert run("ls", home).stdout == ""
-    assert json.loads(run("ls", home, "--json").stdout) == []
+    assert pai_command("ls", home).stdout == ""
+    assert json.loads(pai_command("ls", home, "--json").stdout) == []
 
 
-def test_names_cannot_move_the_cursor(run, home, fs):
+def test_names_cannot_move_the_cursor(pai_command, home, fs):
     """Control characters of a name are shown, not obeyed."""
     fs.touchz(f"{home}/a\x1b[31mred")
-    assert run("ls", home).stdout.endswith("  a\\x1b[31mred\n")
+    assert pai_command("ls", home).stdout.endswith("  a\\x1b[31mred\n")
 
 
 @pytest.mark.parametrize(
@@ -211,11 +214,11 @@ def test_names_cannot_move_the_cursor(run, home, fs):
     ],
 )
 @pytest.mark.usefixtures("home", "source")
-def test_failures_are_one_line_and_a_code(run, tmp_path, words, code, said):
+def test_failures_are_one_line_and_a_code(pai_command, tmp_path, words, code, said):
     """1 for what failed, 2 for wrong usage; no traceback."""
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "a:b").write_text("")
-    errors = run(*words, expect=code).stderr
+    errors = pai_command(*words, expect=code).stderr
     assert said in errors
     if errors.startswith("luigi-pai"):
         assert errors.count("\n") == 1
@@ -223,10 +226,11 @@ def test_failures_are_one_line_and_a_code(run, tmp_path, words, code, said):
 
 @pytest.mark.parametrize("words", [["put", "src", "/x"], ["get", "/x", "here"], ["ls", "/x"]])
 @pytest.mark.usefixtures("source")
-def test_what_cannot_be_reached_is_3(run, tmp_path, words):
+def test_what_cannot_be_reached_is_3(pai_command, tmp_path, monkeypatch, settings, words):
     """Nobody answers: exit code 3, and what to check."""
-    (tmp_path / "luigi.cfg").write_text("[OpenPai]\nwebhdfs_url = http://127.0.0.1:9\n")
-    errors = run(*words, expect=3).stderr
+    monkeypatch.chdir(tmp_path)
+    settings(webhdfs_url="http://127.0.0.1:9")
+    errors = pai_command(*words, expect=3).stderr
     assert errors.startswith(f"luigi-pai {words[0]}: HDFS ")
     assert "127.0.0.1:9: no answer (Connection refused); check webhdfs_url in [OpenPai]" in errors
 
@@ -234,32 +238,32 @@ def test_what_cannot_be_reached_is_3(run, tmp_path, words):
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ("", "webhdfs_url is not set in [OpenPai], and '/x' is on HDFS"),
+        ({}, "webhdfs_url is not set in [OpenPai], and '/x' is on HDFS"),
         (
-            "[OpenPai]\nwebhdfs_url = ftp://h\n",
+            {"webhdfs_url": "ftp://h"},
             "webhdfs_url = 'ftp://h' is not a valid URL; use http://HOST:PORT or https://HOST/PATH",
         ),
-        ("[OpenPai]\nread_timeout = soon\nwebhdfs_url = http://h\n", "read_timeout is not a number"),
-        ("no section\n", "luigi.cfg cannot be read: luigi.cfg, line 1: this is in no section"),
+        ({"read_timeout": "soon", "webhdfs_url": "http://h"}, "read_timeout is not a number"),
     ],
 )
-def test_a_wrong_configuration_is_2(run, tmp_path, config, said):
-    """The line says which key, or which file."""
-    (tmp_path / "luigi.cfg").write_text(config)
-    errors = run("ls", "/x", expect=2).stderr
+def test_a_wrong_configuration_is_2(pai_command, settings, config, said):
+    """The line says which key."""
+    settings(**config)
+    errors = pai_command("ls", "/x", expect=2).stderr
     assert said in errors
     assert errors.startswith("luigi-pai ls: ")
 
 
-def test_the_configuration_that_luigi_takes(run, home, tmp_path):
-    """LUIGI_CONFIG_PATH counts before ./luigi.cfg, as for the luigi command."""
+def test_the_configuration_that_luigi_takes(as_process, home, tmp_path):
+    """LUIGI_CONFIG_PATH counts before ./luigi.cfg, as for the luigi command; an error names the file."""
     good = (tmp_path / "luigi.cfg").rename(tmp_path / "good.cfg")
+    (tmp_path / "luigi.cfg").write_text("no section\n")
+    said = as_process("ls", "/", expect=2).stderr
+    assert said.startswith("luigi-pai ls: luigi.cfg cannot be read: luigi.cfg, line 1: this is in no section")
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\nwebhdfs_url = http://127.0.0.1:9\n")
-    run("ls", "/", expect=3)
-    run("ls", "/", LUIGI_CONFIG_PATH=str(good))
     (tmp_path / "data.csv").write_text("1,2\n")
-    run("put", "data.csv", f"{home}/", LUIGI_CONFIG_PATH=str(good))
-    refused = run("put", "good.cfg", f"{home}/", LUIGI_CONFIG_PATH=str(good), expect=1)
+    as_process("put", "data.csv", f"{home}/", LUIGI_CONFIG_PATH=str(good))
+    refused = as_process("put", "good.cfg", f"{home}/", LUIGI_CONFIG_PATH=str(good), expect=1)
     assert (
         "good.cfg: it is never sent: it is a configuration file of Luigi; give credentials" in refused.stderr
     )
@@ -267,7 +271,7 @@ def test_the_configuration_that_luigi_takes(run, home, tmp_path):
 
 @pytest.mark.parametrize("how", ["put", "get"])
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
-def test_stopped_in_the_middle(local_pai_v1, run, home, fs, tmp_path, how, end):
+def test_stopped_in_the_middle(local_pai_v1, pai_command, home, fs, tmp_path, how, end):
     """In the middle of a big file: nothing of it is to be seen, and the next put or get does it.
 
     After Ctrl-C, exit code 1, one line, and no part of it anywhere.
@@ -278,7 +282,7 @@ def test_stopped_in_the_middle(local_pai_v1, run, home, fs, tmp_path, how, end):
     fs.mkdir(home)
     if how == "get":
         with fs.open_writer(f"{home}/out/big") as writer:
-            for _part in range(512):
+            for _part in range(128):
                 writer.write(bytes(1024**2))
     words = ["put", "src", f"{home}/in"] if how == "put" else ["get", f"{home}/out", "here"]
     process = subprocess.Popen(
@@ -307,26 +311,26 @@ def test_stopped_in_the_middle(local_pai_v1, run, home, fs, tmp_path, how, end):
         assert there == []
         assert [place for place in here if place.name.startswith(".")] == []
     # a whole file may just have been published
-    assert [place.stat().st_size for place in here if not place.name.startswith(".")] in ([], [512 * 1024**2])
+    assert [place.stat().st_size for place in here if not place.name.startswith(".")] in ([], [128 * 1024**2])
     assert not fs.exists(f"{home}/in")
     (tmp_path / "src" / "big").write_text("small")
-    written = run(*words).stdout
-    assert re.search(r"loaded 1 of 1 file, (5 B|512 MiB), to ", written) or (here and "0 of 1" in written)
+    written = pai_command(*words).stdout
+    assert re.search(r"loaded 1 of 1 file, (5 B|128 MiB), to ", written) or (here and "0 of 1" in written)
 
 
-def test_secrets_are_not_shown(local_pai_v1, run, home, source, tmp_path):
+def test_secrets_are_not_shown(local_pai_v1, pai_command, home, source, settings):
     """Password and token of luigi.cfg are in no output, whatever goes wrong."""
     said = []
-    good = f"webhdfs_url = {local_pai_v1.webhdfs_url}\n"
-    nobody = "webhdfs_url = http://127.0.0.1:9\n"
-    in_url = "webhdfs_url = http://anna:hush-hush@127.0.0.1:9\n"
-    wrong = "read_timeout = soon\n"
-    for lines, code in {good: 0, nobody: 3, in_url: 2, wrong: 2}.items():
-        (tmp_path / "luigi.cfg").write_text(
-            f"[OpenPai]\nusername = anna\npassword = hush-hush\ntoken = hush-token\n{lines}"
-        )
-        for words in (["put", source, home], ["ls", "-R", home], ["get", home, "here"]):
-            done = run(*words, expect=code)
+    settings(username="anna", password="hush-hush", token="hush-token")
+    for keys, code in (
+        ({"webhdfs_url": local_pai_v1.webhdfs_url}, 0),
+        ({"webhdfs_url": "http://127.0.0.1:9"}, 3),
+        ({"webhdfs_url": "http://anna:hush-hush@127.0.0.1:9"}, 2),
+        ({"read_timeout": "soon"}, 2),
+    ):
+        settings(**keys)
+        for words in (["put", str(source), home], ["ls", "-R", home], ["get", home, "here"]):
+            done = pai_command(*words, expect=code)
             said.append(done.stdout + done.stderr)
     assert len("".join(said)) > 500
     assert "hush" not in "".join(said)
@@ -344,10 +348,10 @@ def test_a_pipe_that_ends(home, fs, tmp_path):
     assert done.stderr == ""
 
 
-def test_a_name_that_the_disk_does_not_take(run, home, source):
+def test_a_name_that_the_disk_does_not_take(pai_command, home, source):
     """One line and exit code 1, as for a disk that is full."""
-    run("put", source, home)
-    errors = run("get", home, "n" * 300, expect=1).stderr
+    pai_command("put", str(source), home)
+    errors = pai_command("get", home, "n" * 300, expect=1).stderr
     assert errors.startswith("luigi-pai get: not everything was fetched: nnn")
     assert errors.endswith("nnn: File name too long\n")
 
@@ -400,9 +404,9 @@ def test_what_cannot_be_deleted(root, pai_command, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("source")
-def test_get_to_standard_output(run, home, tmp_path):
+def test_get_to_standard_output(pai_command, home, tmp_path):
     """As other tools do: - is no file."""
-    run("put", "src", home)
-    assert run("get", f"{home}/train.py", "-").stdout == "train"
-    assert "it is a folder: open a file in it" in run("get", home, "-", expect=1).stderr
+    pai_command("put", "src", home)
+    assert pai_command("get", f"{home}/train.py", "-").stdout == "train"
+    assert "it is a folder: open a file in it" in pai_command("get", home, "-", expect=1).stderr
     assert not (tmp_path / "-").exists()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from terminal import on_terminal
 
-from luigi_pai import PaiJob, TaskRole
+from luigi_pai import PaiJob, TaskRole, reset_clusters
 from luigi_pai.api.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -97,10 +97,12 @@ class Report(luigi.Task):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, cluster, name: str) -> Path:
-    """A folder with a module and a luigi.cfg."""
+def folder(here_modules: Path, cluster, name: str, settings) -> Path:
+    """A folder with a module and a luigi.cfg, whose keys are also those of this process."""
+    tmp_path = here_modules
     (tmp_path / "pipeline.py").write_text(MODULE.replace("PREFIX", name))
     keys = {"pai_url": cluster.url, "username": cluster.username, "password": cluster.password}
+    settings(**keys, api_version="v1")
     lines = "".join(f"{key} = {value}\n" for key, value in {**keys, "api_version": "v1"}.items())
     (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{lines}[worker]\nwait_interval = 0.2\n")
     return tmp_path
@@ -123,6 +125,19 @@ def luigi_pai(folder: Path, *words: str, expect: int = 0) -> str:
 
 
 @pytest.fixture
+def plan(folder, pai_command) -> Callable[..., str]:
+    """Run luigi-pai plan in this process, and return all that it prints: standard error comes last."""
+    del folder  # the current folder
+
+    def run(*words: str, expect: int = 0) -> str:
+        reset_clusters()
+        result = pai_command("plan", "pipeline", *words, expect=expect)
+        return result.stdout + result.stderr
+
+    return run
+
+
+@pytest.fixture
 def has_run(cluster, name: str) -> Callable[..., None]:
     """Run the job of the Train of a number, without Luigi."""
 
@@ -134,9 +149,9 @@ def has_run(cluster, name: str) -> Callable[..., None]:
     return run
 
 
-def test_the_tree_before_between_and_after(folder, has_run):
+def test_the_tree_before_between_and_after(folder, plan, has_run):
     """Jobs to submit with their GPUs, what is done, what waits for it; nothing is submitted."""
-    assert luigi_pai(folder, "plan", "pipeline", "Report", expect=1).splitlines() == [
+    assert plan("Report", expect=1).splitlines() == [
         "Report()  blocked",
         "├─ Train(number=1, command=true)  to submit, 2 GPUs",
         "└─ Train(number=2, command=true)  to submit, 2 GPUs",
@@ -144,73 +159,72 @@ def test_the_tree_before_between_and_after(folder, has_run):
     ]
     has_run(1)
     has_run(2, "exit 1")
-    tree = json.loads(luigi_pai(folder, "plan", "pipeline", "Report", "--json", expect=1))
+    tree = json.loads(plan("Report", "--json", expect=1))
     assert [(one["state"], one["attempt"]) for one in tree["requires"]] == [("done", 1), ("to submit", 2)]
     luigi_pai(folder, "run", "pipeline", "Report", "--local-scheduler")
-    assert luigi_pai(folder, "plan", "pipeline", "Report") == "Report()  done\n0 jobs to submit\n"
+    assert plan("Report") == "Report()  done\n0 jobs to submit\n"
 
 
-def test_a_warning_about_jobs_to_submit_is_shown_once(folder, has_run):
+def test_a_warning_about_jobs_to_submit_is_shown_once(plan, has_run):
     """Of a task and of a sweep, on standard error; not about a job that is done."""
-    words = ("plan", "pipeline", "Train", "--number", "1", "--command", "false | tee log")
-    lines = luigi_pai(folder, *words, expect=1).splitlines()
+    words = ("Train", "--number", "1", "--command", "false | tee log")
+    lines = plan(*words, expect=1).splitlines()
     assert len([line for line in lines if "succeeds even if false fails" in line]) == 1
     assert lines[-1].startswith("warning: Train: taskRoles[0].command: role 'main' succeeds even if false")
     has_run(1, "false | tee log")
-    assert "warning" not in luigi_pai(folder, *words)
-    lines = luigi_pai(folder, "plan", "pipeline", "Piped", expect=1).splitlines()
+    assert "warning" not in plan(*words)
+    lines = plan("Piped", expect=1).splitlines()
     assert lines[-1].startswith("warning: Piped: taskRoles[0].command: role 'main' succeeds even if false")
     assert lines[-1].endswith("(3 of 3 points)")
 
 
-def test_a_job_that_is_not_valid_has_no_plan(folder):
-    text = luigi_pai(folder, "plan", "pipeline", "Train", "--number", "1", "--command", " ", expect=1)
+def test_a_job_that_is_not_valid_has_no_plan(plan):
+    text = plan("Train", "--number", "1", "--command", " ", expect=1)
     assert "taskRoles[0].command: ' ' is not a shell command" in text
 
 
-def test_work_that_cannot_go_on_is_blocked_by_a_reason(folder):
+def test_work_that_cannot_go_on_is_blocked_by_a_reason(plan):
     """It is not counted as a job to submit."""
-    words = ("plan", "pipeline", "Held", "--number", "1")
-    assert luigi_pai(folder, *words, expect=1).splitlines() == [
+    words = ("Held", "--number", "1")
+    assert plan(*words, expect=1).splitlines() == [
         "Held(number=1, command=true)  blocked, job 'x' was submitted 62 hours ago, 2 GPUs",
         "0 jobs to submit; 1 blocked",
     ]
-    assert json.loads(luigi_pai(folder, *words, "--json", expect=1))["why"] == (
-        "job 'x' was submitted 62 hours ago"
-    )
+    assert json.loads(plan(*words, "--json", expect=1))["why"] == ("job 'x' was submitted 62 hours ago")
 
 
-def test_a_long_chain(folder):
+def test_a_long_chain(plan):
     """A task for each day, which needs that of the day before, for some years."""
-    lines = luigi_pai(folder, "plan", "pipeline", "Day", "--number", "2000", expect=1).splitlines()
+    lines = plan("Day", "--number", "2000", expect=1).splitlines()
     assert len(lines) == 2002
     assert lines[2000].endswith("└─ Day(number=0)  to run")
 
 
-def test_a_module_or_task_that_is_not_there(folder):
-    assert "is the folder of nothing on PYTHONPATH?" in luigi_pai(folder, "plan", "nothing", "T", expect=2)
-    assert "Nothing" in luigi_pai(folder, "plan", "pipeline", "Nothing", expect=2)
+def test_a_module_or_task_that_is_not_there(plan, pai_command):
+    said = pai_command("plan", "nothing", "T", expect=2).stderr
+    assert "is the folder of nothing on PYTHONPATH?" in said
+    assert "Nothing" in plan("Nothing", expect=2)
 
 
-def test_a_task_that_cannot_be_made_is_one_line(folder):
-    text = luigi_pai(folder, "plan", "pipeline", "Bare", expect=2)
+def test_a_task_that_cannot_be_made_is_one_line(folder, plan):
+    text = plan("Bare", expect=2)
     assert re.fullmatch(r"luigi-pai plan: Bare of pipeline \(pipeline.py:\d+\) has no image, no name\n", text)
     text = luigi_pai(folder, "run", "pipeline", "Broken", "--local-scheduler", expect=2)
     assert text.startswith("luigi-pai run: Broken of pipeline cannot be made: RuntimeError: oh no (")
     assert re.search(r"/pipeline.py:\d+\)\n$", text)
 
 
-def test_the_points_of_a_sweep(folder, has_run):
+def test_the_points_of_a_sweep(plan, has_run):
     """Those that are done, and what is to submit; nothing is submitted."""
     has_run(1)
-    assert luigi_pai(folder, "plan", "pipeline", "Study", expect=1) == (
+    assert plan("Study", expect=1) == (
         "Study()  to run, 3 points: 1 done, 2 to submit, 4 GPUs\n2 jobs to submit, 4 GPUs in all; 1 done\n"
     )
-    tree = json.loads(luigi_pai(folder, "plan", "pipeline", "Study", "--json", expect=1))
+    tree = json.loads(plan("Study", "--json", expect=1))
     assert tree["jobs"] == {"done": 1, "to submit": 2}
-    shared = luigi_pai(folder, "plan", "pipeline", "Shared", expect=1)
+    shared = plan("Shared", expect=1)
     assert shared == "Shared()  to run, 3 points, at most 2 jobs\n2 jobs to submit\n"
-    search = luigi_pai(folder, "plan", "pipeline", "Search", expect=1)
+    search = plan("Search", expect=1)
     assert search.startswith("Search()  to run, a search, whose points are not known before\n")
 
 
@@ -221,9 +235,9 @@ def test_the_points_of_a_sweep(folder, has_run):
         ("Aimless", "best: 'accuracy' is not max COLUMN or min COLUMN, such as 'max accuracy'"),
     ],
 )
-def test_a_sweep_that_would_not_run_has_no_plan(folder, sweep, problem):
+def test_a_sweep_that_would_not_run_has_no_plan(plan, sweep, problem):
     """The problems are those that a run reports."""
-    text = luigi_pai(folder, "plan", "pipeline", sweep, expect=1)
+    text = plan(sweep, expect=1)
     assert f"sweep '{sweep}' was not submitted: 1 problem in its description\n  {problem}" in text
 
 
@@ -243,11 +257,11 @@ def test_a_run_with_nothing_to_do_says_so(folder, has_run):
     assert re.fullmatch(r"\d\d:\d\d:\d\d  Nothing to run: the task is complete\n", text)
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("command", ["plan", "render"])
-def test_a_protocol_whose_file_is_not_there(folder, command):
-    configuration = folder / "luigi.cfg"
-    configuration.write_text(configuration.read_text().replace("api_version = v1", "api_version = v2"))
-    text = luigi_pai(folder, command, "pipeline", "Missing", expect=2)
+def test_a_protocol_whose_file_is_not_there(settings, pai_command, command):
+    settings(api_version="v2")
+    text = pai_command(command, "pipeline", "Missing", expect=2).stderr
     assert text.startswith(f"luigi-pai {command}: Missing of pipeline: ")
     assert "protocol of Missing: there is no such file" in text
 
