@@ -80,13 +80,6 @@ def test_a_slow_answer_gives_nothing_back(limits, clock):
     assert not is_free(limits)
 
 
-def test_what_others_have_used_counts(limits, clock):
-    """Other users behind the same address are counted by the server only."""
-    limits.record(Kind.CALL, said(clock, left=10, reset_in=40))
-    limits.record(Kind.CALL, said(clock, left=1, reset_in=40))
-    assert [is_free(limits) for _ in range(2)] == [True, False]
-
-
 def test_each_kind_is_counted_by_itself(limits, clock):
     """Lists and submissions have limits of their own."""
     limits.record(Kind.LIST, said(clock, left=0, reset_in=40, of=60))
@@ -95,56 +88,57 @@ def test_each_kind_is_counted_by_itself(limits, clock):
     assert is_free(limits, Kind.SUBMIT)
 
 
-def test_a_window_that_has_ended_is_forgotten(limits, clock):
-    """The server counts anew."""
-    limits.record(Kind.CALL, said(clock, left=0, reset_in=40))
-    clock.advance(38)
-    assert not is_free(limits)
-    clock.advance(4)
-    assert is_free(limits)
-    limits.record(Kind.CALL, said(clock, left=599, reset_in=60))
-    assert is_free(limits)
+STORIES = [  # what the server says (left, seconds of the window), what passes, and what is free then
+    # Other users behind the same address are counted by the server only.
+    "left=10,40 left=1,40 free full",
+    # A window that has ended is forgotten: the server counts anew.
+    "left=0,40 +38 full +4 free left=599,60 free",
+    # A new window is taken at its first answer, also where the last one was taken for longer: see Reset.
+    "left=0,1.6 +1 left=599,60 free no-wait",
+    # express-rate-limit refuses so: Retry-After is the whole window, X-RateLimit-Reset the true moment.
+    "refuse=12,60 full +14 free",
+    "refuse=,30 +29 full +2 free",
+    "refuse=, free",  # a proxy's 429 without headers closes no window
+    # A wall clock that is set back stops nothing for a day; set forward it does not let calls go.
+    "left=0,40 clock=-86400 full +42 free",
+    "left=0,40 clock=86400 full +42 free",
+    # The end of the window is read by the Date of the same answer: the client's clock may be wrong.
+    "ahead=-600 left=0,30 +28 full +4 free",
+    "ahead=600 left=0,30 +28 full +4 free",
+]
 
 
-def test_a_new_window_is_taken_at_its_first_answer(limits, clock):
-    """Also where the end of the last one was taken for later than it was: times are whole seconds."""
-    limits.record(Kind.CALL, said(clock, left=0, reset_in=1.6))
-    clock.advance(1)
-    limits.record(Kind.CALL, said(clock, left=599, reset_in=60))
-    assert is_free(limits)
-    assert limits.polling_wait() == 0
+@pytest.mark.parametrize("story", STORIES)
+def test_the_story_of_a_window(limits, clock, story):
+    """What is known of it, and until when."""
+    ahead = 0.0
+    for word in story.split():
+        what, _, value = word.partition("=")
+        numbers = [float(number) if number else None for number in value.split(",")]
+        if word.startswith("+"):
+            clock.advance(float(word))
+        elif what == "left":
+            headers = said(clock, left=int(numbers[0]), reset_in=numbers[1], ahead=ahead)
+            assert reset_after(headers, clock.time()) == pytest.approx(numbers[1], abs=1.5)
+            limits.record(Kind.CALL, headers)
+        elif what == "refuse":
+            limits.record(Kind.CALL, refusal(clock, *numbers), refused=True)
+        elif what == "clock":
+            clock.set_wall_clock(*numbers)
+        elif what == "ahead":
+            ahead = numbers[0]
+        elif word == "no-wait":
+            assert limits.polling_wait() == 0
+        else:
+            assert is_free(limits) == (word == "free"), word
 
 
-# ---------------------------------------------------------------- 429
-
-
-def test_a_refusal_is_the_end_of_the_window(limits, clock):
-    """As express-rate-limit sends it: Retry-After is the whole window, X-RateLimit-Reset the true moment."""
-    headers = {
-        "Content-Type": "text/html",
-        "Date": formatdate(clock.time(), usegmt=True),
-        "Retry-After": "60",
-        "X-RateLimit-Reset": str(round(clock.time() + 12)),
-    }
-    limits.record(Kind.CALL, headers, refused=True)
-    assert not is_free(limits)
-    clock.advance(14)
-    assert is_free(limits)
-
-
-def test_a_refusal_with_retry_after_only(limits, clock):
-    """Then it is that."""
-    limits.record(Kind.CALL, {"Retry-After": "30"}, refused=True)
-    clock.advance(29)
-    assert not is_free(limits)
-    clock.advance(2)
-    assert is_free(limits)
-
-
-def test_a_refusal_that_does_not_say_for_how_long_is_left_to_the_retry(limits):
-    """A proxy's 429 without headers closes no window."""
-    limits.record(Kind.CALL, {}, refused=True)
-    assert is_free(limits)
+def refusal(clock, reset_in, retry_after):
+    """Return the headers of a 429."""
+    headers = {"Content-Type": "text/html", "Date": formatdate(clock.time(), usegmt=True)}
+    if reset_in is not None:
+        headers["X-RateLimit-Reset"] = str(round(clock.time() + reset_in))
+    return headers if retry_after is None else headers | {"Retry-After": f"{retry_after:.0f}"}
 
 
 @pytest.mark.parametrize(
@@ -159,31 +153,6 @@ def test_a_refusal_that_does_not_say_for_how_long_is_left_to_the_retry(limits):
 def test_headers_that_say_nothing_stop_nothing(limits, headers):
     """Nor what is no number."""
     limits.record(Kind.CALL, headers)
-    assert is_free(limits)
-
-
-# ---------------------------------------------------------------- clocks
-
-
-@pytest.mark.parametrize("seconds", [-86400, 86400])
-def test_a_wall_clock_that_is_set_stops_nothing(limits, clock, seconds):
-    """Set back by a day it does not stop all calls for a day; set forward it does not let them go."""
-    limits.record(Kind.CALL, said(clock, left=0, reset_in=40))
-    clock.set_wall_clock(seconds)
-    assert not is_free(limits)
-    clock.advance(42)
-    assert is_free(limits)
-
-
-@pytest.mark.parametrize("ahead", [-600, 600])
-def test_a_wrong_clock_of_the_client_changes_no_wait(limits, clock, ahead):
-    """The end of the window is read by the Date of the same answer."""
-    headers = said(clock, left=0, reset_in=30, ahead=ahead)
-    assert reset_after(headers, clock.time()) == pytest.approx(30, abs=1.5)
-    limits.record(Kind.CALL, headers)
-    clock.advance(28)
-    assert not is_free(limits)
-    clock.advance(4)
     assert is_free(limits)
 
 
