@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import signal
@@ -32,13 +33,35 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.clock import Clock
 
-OBSERVED = DATA / "observed_v0.7.1.json"
+
+@functools.cache
+def _observed(server: str) -> dict[str, dict[str, Any]]:
+    steps = json.loads((DATA / f"observed_{server}.json").read_text(encoding="utf-8"))
+    return {step["step"]: step for step in steps}
 
 
-@pytest.fixture(scope="session")
-def observed() -> dict[str, dict[str, Any]]:
-    """Return what the real rest-server 0.7.1 answered, by probe step."""
-    return {step["step"]: step for step in json.loads(OBSERVED.read_text(encoding="utf-8"))}
+@pytest.fixture
+def observed(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+    """Return what the real rest-server answered that a test module names as SERVER, by probe step."""
+    return _observed(request.module.SERVER)
+
+
+@pytest.fixture
+def say(rest: responses.RequestsMock, observed: dict[str, dict[str, Any]]) -> Callable[..., None]:
+    """Let the mock answer as the real server did in a step of the probe."""
+
+    def reply(step: str, path: str | None = None) -> None:
+        record = observed[step]
+        method, target = record["req"].split(" ", 1)
+        rest.add(
+            method,
+            URL + (path or target).partition("?")[0],
+            body=record["text"] if record["json"] is None else json.dumps(record["json"]),
+            status=record["status"],
+            content_type=record["ctype"],
+        )
+
+    return reply
 
 
 @pytest.fixture

@@ -19,32 +19,28 @@ from luigi_pai.errors import (
 HOUR, DAY = 3600.0, 86400.0
 
 
-@pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED", "STOPPED"])
-def test_an_end_is_asked_for_once(new_cluster, rest, state):
+@pytest.mark.parametrize(
+    ("state", "about", "requests"),
+    [
+        *[
+            (state, {"username": "admin", "createdTime": 1}, 1)
+            for state in ("SUCCEEDED", "FAILED", "STOPPED")
+        ],
+        *[
+            (state, {"username": "admin", "createdTime": 1}, 3)
+            for state in ("WAITING", "RUNNING", "STOPPING")
+        ],
+        *[(state, {"username": "admin", "createdTime": 1}, 3) for state in ("UNKNOWN", "HIBERNATING")],
+        ("SUCCEEDED", {}, 3),  # a mocked reply that does not say whose job it is may differ next time
+    ],
+)
+def test_an_end_is_asked_for_once(new_cluster, rest, state, about, requests):
     """A finished job never changes: it is remembered, and no request made for it again."""
-    rest.get(f"{URL}/api/v1/jobs/j", json=reply(state, username="admin", createdTime=1))
+    rest.get(f"{URL}/api/v1/jobs/j", json=reply(state, **about))
     cluster = new_cluster(URL)
-    assert cluster.job("j").status() == cluster.job("j").status()
-    assert cluster.job("j").status().raw_state == state
-    assert len(rest.calls) == 1
-
-
-@pytest.mark.parametrize("state", ["WAITING", "RUNNING", "STOPPING", "UNKNOWN", "HIBERNATING"])
-def test_what_is_no_end_is_asked_for_each_time(new_cluster, rest, state):
-    """A job that may go on is looked at again."""
-    rest.get(f"{URL}/api/v1/jobs/j", json=reply(state, username="admin", createdTime=1))
-    cluster = new_cluster(URL)
-    cluster.job("j").status()
-    cluster.job("j").status()
-    assert len(rest.calls) == 2
-
-
-def test_the_end_in_a_bare_reply_is_not_remembered(new_cluster, rest):
-    """A mocked reply that does not say whose job it is may differ next time."""
-    rest.get(f"{URL}/api/v1/jobs/j", json=reply("SUCCEEDED"))
-    rest.get(f"{URL}/api/v1/jobs/j", json=reply("FAILED"))
-    cluster = new_cluster(URL)
-    assert [cluster.job("j").status().raw_state for _ in range(2)] == ["SUCCEEDED", "FAILED"]
+    assert {cluster.job("j").status().raw_state for _ in range(3)} == {state}
+    assert len(rest.calls) == requests
+    assert (cluster.book.api.detector.settled is None) == (about == {})
 
 
 def test_ends_are_remembered_by_name(new_cluster, rest):
@@ -202,8 +198,9 @@ def test_a_closed_cluster_opens_new_connections(faulty, new_cluster):
             cluster.close()
 
 
-def test_the_clusters_of_a_process_are_one_for_each_settings():
+def test_the_clusters_of_a_process_are_one_for_each_settings(monkeypatch):
     """Until they are reset, when their connections are closed and what they knew is gone."""
+    closed = []
     settings = {"url": URL, "username": "admin", "password": "x", "polling": Polling()}
     cluster = CLUSTERS.get(**settings)
     assert CLUSTERS.get(**dict(reversed(settings.items()))) is cluster
@@ -211,7 +208,9 @@ def test_the_clusters_of_a_process_are_one_for_each_settings():
     assert CLUSTERS.get(**settings | {"password": "y"}) is not cluster
     assert cluster.clock is CLUSTERS.clock
     CLUSTERS.cache.put("settings", 1)
+    monkeypatch.setattr(cluster, "close", lambda: closed.append(1))
     reset_clusters()
+    assert closed
     assert CLUSTERS.get(**settings) is not cluster
     assert CLUSTERS.cache.get("settings") is None
 

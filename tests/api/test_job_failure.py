@@ -128,34 +128,24 @@ def test_a_log_that_is_not_to_be_had(cluster, rest, status):
     assert "last lines" not in text_of(cluster, FAILED)
 
 
-def test_a_log_server_that_is_not_to_be_reached(cluster, rest):
-    """Nor does it keep the failure from being said, nor show its address."""
-    rest.get(LOGS, json={"locations": [{"name": "stdout", "uri": "http://10.0.0.1:9103/x?token=abc"}]})
-    rest.get("http://10.0.0.1:9103/x", status=500)
+@pytest.mark.parametrize(
+    ("logs", "said"),
+    [
+        ({"stdout": None}, None),  # a log server that is not to be reached
+        ({"stdout": "no", "stderr": "the error", "runtime.log": "no"}, "the error"),
+        ({"all": "\n", "runtime.log": "cannot fetch"}, "cannot fetch"),  # before the command said anything
+    ],
+)
+def test_the_log_that_says_most_is_taken(cluster, rest, logs, said):
+    """Both streams if there is such a log, else the errors, else the runtime's; no address is shown."""
+    places = [{"name": name, "uri": f"http://10.0.0.1:9103/{name}?token=abc"} for name in logs]
+    rest.get(LOGS, json={"locations": places})
+    for name, text in logs.items():
+        rest.get(f"http://10.0.0.1:9103/{name}", body=text or "", status=200 if text else 500)
     text = text_of(cluster, FAILED)
-    assert "last lines" not in text
     assert "token=abc" not in text
-
-
-def test_the_log_that_says_most_is_taken(cluster, rest):
-    """Both streams if there is such a log, else the errors."""
-    rest.get(
-        LOGS,
-        json={
-            "locations": [{"name": name, "uri": f"/{name}"} for name in ("stdout", "stderr", "runtime.log")]
-        },
-    )
-    rest.get("http://pai.test/stderr", body="the error")
-    assert "the error" in text_of(cluster, FAILED)
-
-
-def test_the_runtimes_log_is_taken_where_the_others_are_empty(cluster, rest):
-    """When a prerequisite fails, the command has not said anything yet."""
-    names = ("all", "runtime.log")
-    rest.get(LOGS, json={"locations": [{"name": name, "uri": f"/{name}"} for name in names]})
-    rest.get("http://pai.test/all", body="\n")
-    rest.get("http://pai.test/runtime.log", body="cannot fetch the data\n")
-    assert "cannot fetch the data" in text_of(cluster, FAILED)
+    assert ("last lines" in text) == (said is not None)
+    assert said is None or f"\n    {said}\n" in text
 
 
 def test_the_token_of_a_log_is_not_logged(cluster, rest, serve, caplog):

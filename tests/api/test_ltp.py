@@ -7,10 +7,8 @@ import math
 
 import pytest
 import requests
-import responses
 from faulty_pai import PASSWORD
 from ltp_answers import database_trouble, not_retrieved
-from places import DATA
 
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.status import JobState, JobStatus
@@ -25,7 +23,7 @@ from luigi_pai.errors import (
 )
 from luigi_pai.jobspec.protocol import JobProtocol
 
-OBSERVED = DATA / "observed_ltp-v1.5.json"
+SERVER = "ltp-v1.5"
 JOB = "GET /api/v2/jobs/admin~train"
 QUESTION = f"{JOB}/attempts/0/taskRoles/none/taskIndex/0/attempts"
 """What tells the two apart."""
@@ -159,25 +157,10 @@ def test_a_job_whose_name_holds_the_password(ltp, new_session):
 # ---------------------------------------------------------------- what was recorded
 
 
-@pytest.fixture(scope="session")
-def observed():
-    """Return what the real rest-server of LTP 1.5 answered, by probe step."""
-    return {step["step"]: step for step in json.loads(OBSERVED.read_text(encoding="utf-8"))}
-
-
 @pytest.fixture
-def recorded(observed, new_session):
-    """A dialect to which the real server's answers are given."""
-    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
-
-        def say(step, path=None):
-            record = observed[step]
-            method, target = record["req"].split(" ", 1)
-            body = record["text"] if record["json"] is None else json.dumps(record["json"])
-            url = "http://pai.test" + (path or target).partition("?")[0]
-            mock.add(method, url, body=body, status=record["status"], content_type=record["ctype"])
-
-        yield V2Dialect(new_session("http://pai.test", token="application-token")), say
+def recorded(new_session):
+    """A dialect for the real server's answers."""
+    return V2Dialect(new_session(token="application-token"))
 
 
 @pytest.mark.parametrize(
@@ -189,44 +172,40 @@ def recorded(observed, new_session):
         ("get stopped", "STOPPED"),
     ],
 )
-def test_recorded_jobs_are_read(recorded, observed, step, state):
+def test_recorded_jobs_are_read(recorded, say, observed, step, state):
     """Their fields are those of 1.8."""
-    v2, say = recorded
     say(step)
-    status = v2.status(observed[step]["req"].partition("~")[2])
+    status = recorded.status(observed[step]["req"].partition("~")[2])
     assert (status.raw_state, status.username, status.identified) == (state, "admin", True)
     assert status.exit_code == observed[step]["json"]["jobStatus"]["appExitCode"]
 
 
-def test_other_recorded_answers_are_read(recorded):
+def test_other_recorded_answers_are_read(recorded, say):
     """List, config, events, one start of a job, virtual clusters."""
-    v2, say = recorded
     for step in ("list", "config", "events", "attempt 0", "vc list", "info"):
         say(step)
-    name = v2.list("admin")[0].name
-    assert v2.config(name)["name"] == name
-    assert v2.events(name) == []
-    assert v2.attempt(name, 0).attempt == 0
-    assert list(v2.virtual_clusters()) == ["default"]
-    assert v2.info()["launcherType"] == "k8s"
+    name = recorded.list("admin")[0].name
+    assert recorded.config(name)["name"] == name
+    assert recorded.events(name) == []
+    assert recorded.attempt(name, 0).attempt == 0
+    assert list(recorded.virtual_clusters()) == ["default"]
+    assert recorded.info()["launcherType"] == "k8s"
 
 
-def test_a_recorded_refusal_is_readable(recorded):
+def test_a_recorded_refusal_is_readable(recorded, say):
     """Four errors of Ajv 8."""
-    v2, say = recorded
     say("submit schema err")
     with pytest.raises(PaiHttpError) as caught:
-        v2.submit(JobProtocol.from_yaml("protocolVersion: 2\nname: p\n"))
+        recorded.submit(JobProtocol.from_yaml("protocolVersion: 2\nname: p\n"))
     assert "must have required property 'type'; must have required property 'taskRoles'" in str(caught.value)
     assert "name: must match pattern" in str(caught.value)
 
 
-def test_recorded_lines_of_a_document_are_left_out(recorded):
+def test_recorded_lines_of_a_document_are_left_out(recorded, say):
     """An error of js-yaml 4 repeats them."""
-    v2, say = recorded
     say("submit bad yaml")
     with pytest.raises(ServerFault) as caught:
-        v2.submit(JobProtocol.from_yaml("protocolVersion: 2\nname: p\n"))
+        recorded.submit(JobProtocol.from_yaml("protocolVersion: 2\nname: p\n"))
     assert str(caught.value).endswith("unexpected end of the stream within a flow collection (2:1)")
 
 

@@ -43,29 +43,27 @@ def test_requests_go_below_the_path_of_pai_url(serve, new_session, make_token):
 # ---------------------------------------------------------------- token
 
 
-def test_a_get_asks_for_no_token(serve, new_session, make_token):
-    """Reading needs no login on releases that want none."""
-    server = rest_server(serve, [make_token()])
-    new_session(server.url).request(*GET, authorize=False)
-    assert [(asked.method, asked.headers.get("Authorization")) for asked in server.asked] == [("GET", None)]
-
-
-def test_a_get_logs_in_when_the_server_wants_it(serve, new_session, make_token):
-    """Releases from 1.0 on want the token for reading too: it is asked for after the 401, and kept."""
-    server = rest_server(serve, [make_token()], wants_token=("GET",))
-    session = new_session(server.url)
-    session.request(*GET, authorize=False)
-    session.request(*GET, authorize=False)
-    assert [asked.method for asked in server.asked] == ["GET", "POST", "GET", "GET"]
-
-
-def test_a_token_is_kept_for_its_life(serve, new_session, make_token):
+@pytest.mark.parametrize(
+    ("call", "wants_token", "asked"),
+    [
+        (GET, ("POST",), "GET GET GET"),  # reading needs no login on releases that want none
+        (GET, ("GET",), "GET login GET GET GET"),  # from 1.0 on it does: after the 401
+        (POST, ("POST",), "login POST POST POST"),
+    ],
+)
+def test_a_token_is_asked_for_once_and_where_it_is_wanted(
+    serve, new_session, make_token, call, wants_token, asked
+):
     """Many calls need one login."""
-    server = rest_server(serve, [make_token()])
+    token = make_token()
+    server = rest_server(serve, [token], wants_token=wants_token)
     session = new_session(server.url)
     for _ in range(3):
-        session.request(*POST, body={})
-    assert server.count("POST", "/api/v1/token") == 1
+        session.request(*call, authorize=call is POST)
+    paths = ["login" if one.path.endswith("/token") else one.method for one in server.asked]
+    assert " ".join(paths) == asked
+    sent = server.asked[-1].headers.get("Authorization")
+    assert sent == (f"Bearer {token}" if "login" in asked else None)
 
 
 def test_a_token_that_ended_is_renewed_before_it_is_refused(serve, new_session, make_token, clock):
@@ -260,28 +258,32 @@ def test_a_login_whose_answer_was_lost_is_repeated(faulty, new_session, clock):
     assert (faulty.logins, len(clock.slept)) == (2, 1)
 
 
-def test_a_password_in_quotes_is_one_with_quotes(serve, new_session):
-    """Of INI files, unlike TOML, they are a part."""
-    server = serve(lambda _: (400, {}, '{"code": "IncorrectPasswordError", "message": "no"}'))
-    for password, hint in (
-        ('"hush-hush"', "luigi.cfg does not remove quotation marks: leave them out"),
-        ("$HUSH_HUSH", "write an environment variable as ${NAME}"),
-        ("$(cat hush)", "write an environment variable as ${NAME}"),
-        ("hush-hush  # mine", "a comment stands on a line of its own"),
-    ):
-        with pytest.raises(AuthenticationError) as caught:
-            new_session(server.url, password=password).token_life()
-        assert str(caught.value).endswith(f"set the right password in [OpenPai] of luigi.cfg; {hint}")
-        assert "hush" not in str(caught.value).lower()
-    with pytest.raises(AuthenticationError, match="LTP may refuse right passwords"):
-        new_session(server.url, password="'").token_life()
+TOKEN_INSTEAD = (
+    "set token = ... (an application token) instead: OpenPAI's successor LTP may refuse right passwords"
+)
+NO_LOGIN = '{"code": "IncorrectPasswordError", "message": "no"}'
 
 
-def test_a_refused_login_is_not_repeated(serve, new_session, clock):
-    """A wrong password stays wrong, and accounts are locked for trying."""
-    server = serve(lambda _: (400, {}, '{"code": "IncorrectPasswordError", "message": "no"}'))
-    with pytest.raises(AuthenticationError, match="set the right password"):
-        new_session(server.url, clock).request(*POST, body={})
+@pytest.mark.parametrize(
+    ("password", "hint"),
+    [
+        ('"hush-hush"', "; luigi.cfg does not remove quotation marks: leave them out"),
+        ("$HUSH_HUSH", "; write an environment variable as ${NAME}"),
+        ("$(cat hush)", "; write an environment variable as ${NAME}"),
+        ("hush-hush  # mine", "; a comment stands on a line of its own"),
+        (
+            "'",
+            f"; if it is right, {TOKEN_INSTEAD}",
+        ),
+    ],
+)
+def test_a_refused_login_is_not_repeated(serve, new_session, clock, password, hint):
+    """A wrong password stays wrong, and accounts are locked for trying; one in quotes has them in it."""
+    server = serve(lambda _: (400, {}, NO_LOGIN))
+    with pytest.raises(AuthenticationError) as caught:
+        new_session(server.url, clock, password=password).token_life()
+    assert str(caught.value).endswith(f"set the right password in [OpenPai] of luigi.cfg{hint}")
+    assert "hush" not in str(caught.value).lower()
     assert len(server.asked) == 1
 
 
@@ -354,18 +356,13 @@ def netrc(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("netrc")
 def test_netrc_does_not_take_the_tokens_place(serve, new_session, make_token):
-    """A .netrc with an account for the host changes no request: not the login, a read, nor a post."""
+    """A .netrc with an account for the host changes no request, nor a GET that is redirected within it."""
     token = make_token()
     server = rest_server(serve, [token])
     session = new_session(server.url)
     session.request(*GET, authorize=False)
     session.request(*POST, body={})
     assert [asked.headers.get("Authorization") for asked in server.asked] == [None, None, f"Bearer {token}"]
-
-
-@pytest.mark.usefixtures("netrc")
-def test_netrc_does_not_take_the_tokens_place_after_a_redirect(serve, new_session):
-    """A GET that is redirected within the host keeps the token, whatever .netrc says."""
     server = serve(
         lambda asked: (200, {}, "{}") if asked.path == "/there" else (302, {"Location": "/there"}, "")
     )

@@ -22,26 +22,9 @@ from luigi_pai.jobspec.protocol import JobProtocol
 
 JOBS = f"{URL}/api/v1/jobs"
 TOKEN = f"{URL}/api/v1/token"
+SERVER = "v0.7.1"
 
 JOB = PaiJob("q6afffc61flat", "ubuntu", [TaskRole("main", "sleep 1", memoryMB=1024)])
-
-
-@pytest.fixture
-def say(rest, observed):
-    """Let the mock answer as the real server did in a step of the probe."""
-
-    def reply(step: str, path: str | None = None) -> None:
-        record = observed[step]
-        method, target = record["req"].split(" ", 1)
-        rest.add(
-            method,
-            URL + (path or target),
-            body=record["text"] if record["json"] is None else json.dumps(record["json"]),
-            status=record["status"],
-            content_type=record["ctype"],
-        )
-
-    return reply
 
 
 @pytest.fixture
@@ -57,39 +40,43 @@ def logged_in(new_session):
 # ---------------------------------------------------------------- one job
 
 
-def test_a_running_job_is_read(v1, say):
-    """State, owner, times and tasks of a running job are those of the reply; what is null is None."""
-    say("flat get")
-    status = v1.status("q6afffc61flat")
-    assert (status.name, status.state, status.raw_state) == ("q6afffc61flat", JobState.RUNNING, "RUNNING")
-    assert (status.username, status.virtual_cluster, status.retries) == ("admin", "default", 0)
-    assert (status.created_ms, status.completed_ms) == (1795161185532, None)
-    assert (status.exit_code, status.diagnostics, status.exit_type) == (None, None, None)
-    assert status.progress == 0.0
-    assert status.tasks == (TaskStatus("main", 0, log_url="http://nm:8042/node/containerlogs/x/admin/"),)
-    assert not status.finished
-    assert status.identified
+IN_ALL = {"raw_state": "RUNNING", "username": "admin", "virtual_cluster": "default", "retries": 0}
+ENDED = {"finished": True, "succeeded": False}
 
 
-def test_a_stopped_job_is_read(v1, say):
-    """A stopped job has ended, not well, with the exit code of the reply."""
-    say("flat get stopped")
-    status = v1.status("q6afffc61flat")
-    assert (status.state, status.exit_code, status.diagnostics) == (JobState.STOPPED, 214, None)
-    assert status.completed_ms == 1795161185645
-    assert status.finished
-    assert not status.succeeded
-
-
-def test_a_failed_job_is_read(v1, say):
-    """A failed job tells its exit code, diagnostics and class of exit."""
-    say("flat get failed")
-    status = v1.status("q6afffc61flatw")
-    assert (status.state, status.exit_code) == (JobState.FAILED, 1)
-    assert (status.diagnostics, status.exit_type) == ("diag", "NON_TRANSIENT")
-    assert status.virtual_cluster == "vc1"
-    assert status.finished
-    assert not status.succeeded
+@pytest.mark.parametrize(
+    ("step", "facts"),
+    [
+        (
+            "flat get",
+            {
+                **IN_ALL,
+                "created_ms": 1795161185532,
+                **dict.fromkeys(("completed_ms", "exit_code", "diagnostics", "exit_type")),
+                "progress": 0.0,
+                "tasks": (TaskStatus("main", 0, log_url="http://nm:8042/node/containerlogs/x/admin/"),),
+                "finished": False,
+                "identified": True,
+            },
+        ),
+        (
+            "flat get stopped",
+            {**ENDED, "raw_state": "STOPPED", "exit_code": 214, "completed_ms": 1795161185645}
+            | {"diagnostics": None},
+        ),
+        (
+            "flat get failed",
+            {**ENDED, "raw_state": "FAILED", "exit_code": 1, "diagnostics": "diag"}
+            | {"exit_type": "NON_TRANSIENT", "virtual_cluster": "vc1"},
+        ),
+    ],
+)
+def test_a_job_is_read(v1, say, observed, step, facts):
+    """State, owner, times, exit and tasks are those of the reply; what is null is None."""
+    say(step)
+    status = v1.status(name := observed[step]["req"].rsplit("/", 1)[1])
+    assert {fact: getattr(status, fact) for fact in facts} == facts
+    assert (status.name, status.state.value) == (name, facts["raw_state"])
 
 
 @pytest.mark.parametrize("step", ["flat get missing", "flat get deleted"])

@@ -8,10 +8,9 @@ import re
 import pytest
 import yaml
 from mocked_rest import URL
-from places import DATA
 
 from luigi_pai.api.dialects.v2 import V2Dialect
-from luigi_pai.api.status import JobState, TaskStatus
+from luigi_pai.api.status import TaskStatus
 from luigi_pai.errors import (
     JobNotFound,
     NameConflict,
@@ -25,59 +24,64 @@ from luigi_pai.jobspec.job import PaiJob, TaskRole
 from luigi_pai.jobspec.protocol import JobProtocol
 
 JOBS = f"{URL}/api/v2/jobs"
-OBSERVED = DATA / "observed_v1.8.0.json"
+SERVER = "v1.8.0"
 TEXT = "protocolVersion: 2\nname: p\n"
 
 
 # ---------------------------------------------------------------- one job
 
 
-def test_a_running_job_is_read(v2, say):
-    """State, owner, times and tasks of a running job are those of the reply; what is null is None."""
-    say("get")
-    status = v2.status("p6afffdb1a")
-    assert (status.name, status.state, status.raw_state) == ("p6afffdb1a", JobState.RUNNING, "RUNNING")
-    assert (status.username, status.virtual_cluster, status.retries) == ("admin", "default", 0)
-    assert (status.created_ms, status.completed_ms, status.attempt) == (1795161521526, None, 0)
-    assert (status.exit_code, status.diagnostics, status.exit_type) == (None, None, None)
-    assert status.progress is None
-    running = TaskStatus("worker", 0, state="RUNNING", attempt=0, launched_ms=1795161521544)
-    assert status.tasks == (running,)
-    assert not status.finished
-    assert status.identified
+RUNTIME_ERROR = {
+    "exit_type": "PAIRuntimeExitAbnormally",
+    "exit_reason": "PAI Runtime exit abnormally with undefined exitcode, it may have bugs",
+    "exit_solution": "Contact PAI Dev to fix PAI Runtime bugs",
+}
 
 
-def test_a_failed_job_is_read(v2, say):
-    """A failed job tells its exit code, its class in words, what may help, and which task decided."""
+@pytest.mark.parametrize(
+    ("step", "facts"),
+    [
+        (
+            "get",
+            {
+                "raw_state": "RUNNING",
+                "username": "admin",
+                "virtual_cluster": "default",
+                "retries": 0,
+                "created_ms": 1795161521526,
+                "attempt": 0,
+                "finished": False,
+                "identified": True,
+                **dict.fromkeys(("completed_ms", "exit_code", "diagnostics", "exit_type", "progress")),
+                "tasks": (TaskStatus("worker", 0, state="RUNNING", attempt=0, launched_ms=1795161521544),),
+            },
+        ),
+        ("get failed", {"raw_state": "FAILED", "exit_code": 1, "exit_task": ("worker", 0), **RUNTIME_ERROR}),
+        (
+            "get succeeded",
+            {"raw_state": "SUCCEEDED", "succeeded": True, "exit_code": 0, "completed_ms": 1795161524530},
+        ),
+        ("get stopped", {"raw_state": "STOPPED", "finished": True, "succeeded": False}),
+    ],
+)
+def test_a_job_is_read(v2, say, observed, step, facts):
+    """State, owner, times, tasks, and of a failed one why, what may help, and which task decided."""
+    say(step)
+    status = v2.status(name := observed[step]["req"].partition("~")[2])
+    assert {fact: getattr(status, fact) for fact in facts} == facts
+    assert (status.name, status.state.value) == (name, facts["raw_state"])
+
+
+def test_a_failed_task_is_read(v2, say):
+    """It has the facts of the job's end, and its own times."""
     say("get failed")
     status = v2.status("p6afffdb1i")
-    assert (status.state, status.exit_code) == (JobState.FAILED, 1)
-    assert status.exit_type == "PAIRuntimeExitAbnormally"
-    assert status.exit_reason == ("PAI Runtime exit abnormally with undefined exitcode, it may have bugs")
-    assert status.exit_solution == "Contact PAI Dev to fix PAI Runtime bugs"
-    assert status.exit_task == ("worker", 0)
-    assert status.diagnostics.startswith("PodPattern matched:")
     (task,) = status.tasks
     assert (task.role, task.index, task.state, task.exit_code, task.attempt) == ("worker", 0, "FAILED", 1, 0)
     assert (task.launched_ms, task.completed_ms) == (1795161524535, 1795161524535)
-    assert task.diagnostics.startswith("PodPattern matched:")
-    fields = ("exit_type", "exit_reason", "exit_solution")
-    assert [getattr(task, field) for field in fields] == [getattr(status, field) for field in fields]
-
-
-def test_a_succeeded_job_is_read(v2, say):
-    """A succeeded job has ended well."""
-    say("get succeeded")
-    status = v2.status("p6afffdb1b")
-    assert status.succeeded
-    assert (status.exit_code, status.completed_ms) == (0, 1795161524530)
-
-
-def test_a_stopped_job_is_read(v2, say):
-    """A stopped job has ended, and not well."""
-    say("get stopped")
-    status = v2.status("p6afffdb1a")
-    assert (status.state, status.finished, status.succeeded) == (JobState.STOPPED, True, False)
+    assert {fact: getattr(task, fact) for fact in RUNTIME_ERROR} == RUNTIME_ERROR
+    for diagnostics in (status.diagnostics, task.diagnostics):
+        assert diagnostics.startswith("PodPattern matched:")
 
 
 def test_an_unknown_job_is_job_not_found(v2, say):

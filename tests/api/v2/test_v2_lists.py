@@ -8,21 +8,20 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from mocked_rest import URL
-from places import DATA
 
 from luigi_pai.api.dialects.v2 import LogFile, V2Dialect
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.errors import (
     AuthenticationError,
     InvalidReply,
+    PaiHttpError,
     PermissionRefused,
     RateLimited,
     ServerFault,
 )
 
 JOBS = f"{URL}/api/v2/jobs"
-OBSERVED = DATA / "observed_v1.8.0.json"
-TEXT = "protocolVersion: 2\nname: p\n"
+SERVER = "v1.8.0"
 
 
 # ---------------------------------------------------------------- lists
@@ -52,33 +51,23 @@ def test_filters_are_sent(v2, rest):
     assert queries[1] == {"offset": ["0"], "limit": ["5000"]}
 
 
-def rows(first, count):
-    return [
-        {"name": f"j{number}", "username": "admin", "state": "RUNNING"}
-        for number in range(first, first + count)
-    ]
+ROW = '{"name": "j%d", "username": "admin", "state": "RUNNING"}'
 
 
 @pytest.mark.slow
-def test_pages_are_fetched_until_the_last(v2, rest):
-    """The first has 5,000 jobs, each further one 20,000: 27,000 jobs are three pages."""
+@pytest.mark.parametrize(("count", "has_pages", "requests"), [(27000, True, 3), (5000, False, 2)])
+def test_pages_are_fetched_until_the_last(v2, rest, count, has_pages, requests):
+    """The first has 5,000 jobs, each further one 20,000; before 1.2 every page has everything."""
 
     def page(request):
         query = parse_qs(urlsplit(request.url).query)
         offset, limit = int(query["offset"][0]), int(query["limit"][0])
-        return 200, {}, json.dumps(rows(offset, min(limit, 27000 - offset)))
+        numbers = range(offset, min(offset + limit, count)) if has_pages else range(count)
+        return 200, {}, f"[{','.join([ROW % number for number in numbers])}]"
 
     rest.add_callback("GET", JOBS, page)
-    assert len(v2.list()) == 27000
-    assert len(rest.calls) == 3
-
-
-@pytest.mark.slow
-def test_a_server_without_pages_is_asked_once_more_at_most(v2, rest):
-    """Releases before 1.2 answer every page with everything."""
-    rest.get(JOBS, json=rows(0, 5000))
-    assert len(v2.list()) == 5000
-    assert len(rest.calls) == 2
+    assert len(v2.list()) == count
+    assert len(rest.calls) == requests
 
 
 def test_a_server_that_knows_no_filter(v2, rest):
@@ -109,11 +98,17 @@ def test_logs_are_named_without_their_addresses(v2, rest):
     assert rest.calls[0].request.url == path
 
 
-def test_logs_that_are_not_to_be_had(v2, say):
-    """As recorded without a log server."""
+def test_logs_that_are_not_to_be_had(v2, say, rest):
+    """As recorded without a log server, and as releases before 1.4 answer."""
     say("logs")
+    status = JobStatus("p6afffdb1a", JobState.RUNNING)
     with pytest.raises(ServerFault, match="Failed to get log list"):
-        v2.task_logs(JobStatus("p6afffdb1a", JobState.RUNNING), "worker", 0)
+        v2.task_logs(status, "worker", 0)
+    assert v2.gives_logs
+    rest.get(re.compile(f"{JOBS}/admin~old/.*/logs"), status=404, json={"code": "NoApiError", "message": "x"})
+    with pytest.raises(PaiHttpError, match=r"OpenPAI before 1\.4 serves no logs"):
+        v2.task_logs(JobStatus("old", JobState.RUNNING), "worker", 0)
+    assert not v2.gives_logs
 
 
 def test_the_logs_of_a_task_are_those_of_its_last_start(v2, rest):
@@ -234,7 +229,10 @@ def test_a_cluster_without_passwords(new_session, rest, password):
 
 
 def test_a_used_up_limit_is_not_run_into(v2, rest):
-    """When an answer says that none is left, the next request of its kind is not sent; others are."""
+    """When an answer says that none is left, the next request of its kind is not sent; others are.
+
+    A server whose clock is years ahead does not stop a client for years.
+    """
     reset = 4102444800
     rest.get(JOBS, json=[], headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(reset)})
     rest.get(
@@ -243,22 +241,13 @@ def test_a_used_up_limit_is_not_run_into(v2, rest):
     v2.list()
     with pytest.raises(
         RateLimited,
-        match=r"GET .*/jobs\?.*: not sent, the server's request limit is reached for another \d+ s",
+        match=r"GET .*/jobs\?.*: not sent, the server's request limit is reached for another (59|60) s",
     ) as caught:
         v2.list()
     assert not caught.value.sent
     v2.status("j")
     v2.status("j")
     assert len(rest.calls) == 3
-
-
-def test_a_limit_ends_after_its_window_whatever_the_clocks_say(v2, rest):
-    """A server whose clock is years ahead does not stop a client for years."""
-    headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "4102444800"}
-    rest.get(JOBS, json=[], headers=headers)
-    v2.list()
-    with pytest.raises(RateLimited, match=r"another (59|60) s"):
-        v2.list()
 
 
 def test_a_window_that_is_over(v2, rest):
