@@ -41,6 +41,11 @@ def watching(cluster, names=NAMES, **about):
     return watcher
 
 
+def add_jobs(pai, names=NAMES, **about):
+    for name in names:
+        pai.add(name, **about)
+
+
 def lookups(pai):
     """Return how often each job was looked up alone."""
     paths = [path for method, path in pai.calls if method == "GET" and "/jobs/" in path]
@@ -56,8 +61,7 @@ def ends(updates):
 def test_many_jobs_are_watched_by_lists(faulty, known_cluster, follow, clock, release):
     """No job is looked up alone that has not failed; all ends are noticed within a fraction of the run."""
     faulty.release = release
-    for name in NAMES:
-        faulty.add(name, waits_for=5, runs_for=300)
+    add_jobs(faulty, waits_for=5, runs_for=300)
     watcher = watching(known_cluster())
     start = clock.monotonic()
     updates = follow(watcher)
@@ -73,8 +77,7 @@ def test_many_jobs_are_watched_by_lists(faulty, known_cluster, follow, clock, re
 def test_many_long_jobs_are_three_lists_a_minute(faulty, known_cluster, follow):
     """At most, once they have run for some minutes: the waits of single jobs are 30 s then."""
     names = [f"j{number}" for number in range(100)]
-    for name in names:
-        faulty.add(name, runs_for=36_000)
+    add_jobs(faulty, names, runs_for=36_000)
     known = known_cluster()
     start = known.book.status("j0")
     watcher = Watcher(known.book)
@@ -90,8 +93,7 @@ def test_many_long_jobs_are_three_lists_a_minute(faulty, known_cluster, follow):
 @pytest.mark.parametrize("count", [1, 2])
 def test_few_jobs_are_looked_up_alone(faulty, known_cluster, follow, count):
     """As if each were the only one."""
-    for name in NAMES:
-        faulty.add(name, runs_for=60)
+    add_jobs(faulty, runs_for=60)
     assert len(ends(follow(watching(known_cluster(), NAMES[:count])))) == count
     assert faulty.lists == 0
 
@@ -99,8 +101,7 @@ def test_few_jobs_are_looked_up_alone(faulty, known_cluster, follow, count):
 @pytest.mark.slow
 def test_a_young_job_among_old_ones_is_looked_up_alone(faulty, known_cluster, follow, clock):
     """By its own schedule: the lists go on at that of the others."""
-    for name in NAMES:
-        faulty.add(name, runs_for=36_000)
+    add_jobs(faulty, runs_for=36_000)
     watcher = watching(known_cluster())
     follow(watcher, 600)
     faulty.calls.clear()
@@ -133,8 +134,7 @@ def test_a_failed_job_is_looked_up_once(faulty, known_cluster, follow, release, 
 
 def test_the_end_in_a_list_is_that_of_a_lookup(faulty, known_cluster, follow):
     """State, owner, times and exit code; a lookup of the job agrees and has its tasks."""
-    for name in NAMES:
-        faulty.add(name, runs_for=60)
+    add_jobs(faulty, runs_for=60)
     known = known_cluster()
     updates = follow(watching(known))
     listed = next(u.status for u in updates if u.name == "j20" and u.outcome is Outcome.ENDED)
@@ -147,8 +147,7 @@ def test_the_end_in_a_list_is_that_of_a_lookup(faulty, known_cluster, follow):
 @pytest.mark.slow
 def test_what_a_list_lacks_is_no_change(faulty, known_cluster, follow):
     """The tasks of an earlier lookup stay while the state does."""
-    for name in NAMES:
-        faulty.add(name, runs_for=3600)
+    add_jobs(faulty, runs_for=3600)
     known = known_cluster()
     watcher = Watcher(known.book)
     for name in NAMES[:8]:
@@ -164,8 +163,7 @@ def test_what_a_list_lacks_is_no_change(faulty, known_cluster, follow):
 def test_jobs_that_lists_omit_are_looked_up_alone(faulty, known_cluster, follow):
     """Those of virtual clusters that LTP hides; the others go on by lists, no more of them than before."""
     faulty.release = "ltp-1.5"
-    for name in NAMES:
-        faulty.add(name, runs_for=600)
+    add_jobs(faulty, runs_for=600)
     for name in NAMES[:5]:
         faulty.jobs[name].config["virtualCluster"] = "left"
     faulty.left_clusters = {"left"}
@@ -178,8 +176,7 @@ def test_jobs_that_lists_omit_are_looked_up_alone(faulty, known_cluster, follow)
 @pytest.mark.slow
 def test_a_job_that_has_vanished_is_lost(faulty, known_cluster, follow):
     """After a minute of lookups that do not find it."""
-    for name in NAMES:
-        faulty.add(name, runs_for=600)
+    add_jobs(faulty, runs_for=600)
     watcher = watching(known_cluster())
     follow(watcher, 60)
     del faulty.jobs["j20"]
@@ -189,23 +186,9 @@ def test_a_job_that_has_vanished_is_lost(faulty, known_cluster, follow):
 
 
 @pytest.mark.slow
-def test_a_job_that_is_listed_late_is_not_lost(faulty, known_cluster, follow):
-    """A server may need a moment to list what it has taken."""
-    for name in NAMES:
-        faulty.add(name, runs_for=600)
-    known = known_cluster()
-    late = faulty.jobs.pop("j20")
-    watcher = watching(known)
-    follow(watcher, 20)
-    faulty.jobs["j20"] = late
-    assert ends(follow(watcher)) == dict.fromkeys(NAMES, "SUCCEEDED")
-
-
-@pytest.mark.slow
 def test_lists_that_lag_behind_are_tried_again(faulty, known_cluster, follow):
     """They have none of the jobs for a minute after the submission, and all of them later."""
-    for name in NAMES:
-        faulty.add(name, runs_for=3600)
+    add_jobs(faulty, runs_for=3600)
     known = known_cluster()
     watcher = watching(known)
     faulty.fail("GET", r"/jobs\?", 200, times=2, body=[])
@@ -220,8 +203,8 @@ def test_lists_that_lag_behind_are_tried_again(faulty, known_cluster, follow):
 def test_another_users_job_of_the_same_name_is_not_mine(faulty, known_cluster, follow):
     """0.15 lists the jobs of all users: my job is missing, which is what its lookup says."""
     faulty.release = "0.15.0"
-    for name in NAMES:
-        faulty.add(name, runs_for=60, username="bob" if name == "j20" else "admin")
+    add_jobs(faulty, runs_for=60)
+    faulty.add("j20", runs_for=60, username="bob")
     updates = follow(watching(known_cluster()))
     outcomes = {update.name: update.outcome for update in updates}
     assert outcomes == dict.fromkeys(NAMES, Outcome.ENDED) | {"j20": Outcome.LOST}
@@ -234,8 +217,7 @@ def test_another_users_job_of_the_same_name_is_not_mine(faulty, known_cluster, f
 @pytest.mark.parametrize("kind", [500, 403, 429, "reset"])
 def test_a_list_that_fails_is_replaced_by_lookups(faulty, known_cluster, follow, clock, kind):
     """All ends are noticed all the same, and lists are tried again ever more rarely."""
-    for name in NAMES[:8]:
-        faulty.add(name, runs_for=120)
+    add_jobs(faulty, NAMES[:8], runs_for=120)
     faulty.fail("GET", r"/jobs\?", kind, times=10_000, body='{"code": "X", "message": "no"}')
     start = clock.monotonic()
     updates = follow(watching(known_cluster(), NAMES[:8]))
@@ -243,27 +225,6 @@ def test_a_list_that_fails_is_replaced_by_lookups(faulty, known_cluster, follow,
     assert clock.monotonic() - start < 120 + 31
     assert len(lookups(faulty)) == 8
     assert faulty.lists <= 18  # a reset one counts twice
-
-
-def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, follow):
-    """Of 60 a minute 30 are used, while the jobs are young."""
-    faulty.release = "1.8.0"
-    faulty.limits = {"list": 60, "call": 600}
-    for name in NAMES:
-        faulty.add(name, runs_for=3600)
-    follow(watching(known_cluster()), 59)
-    assert 15 <= faulty.lists <= 31
-    assert lookups(faulty) == {"j0": 1}
-
-
-@pytest.mark.slow
-def test_lists_take_a_fifth_of_the_time(faulty, known_cluster, follow, slow_lists):
-    """One that takes 6 s is made every 30 s."""
-    for name in NAMES:
-        faulty.add(name, runs_for=3600)
-    slow_lists(6)
-    follow(watching(known_cluster()), 300)
-    assert 9 <= faulty.lists <= 11
 
 
 @pytest.mark.slow
@@ -291,8 +252,7 @@ def test_young_jobs_do_not_wait_for_slow_lists(faulty, known_cluster, slow_lists
 def test_a_deadline_is_kept_to_the_second(faulty, known_cluster, follow, clock):
     """Of each job its own; those in between are looked up by lists."""
     start = clock.monotonic()
-    for name in NAMES:
-        faulty.add(name, runs_for=3600)
+    add_jobs(faulty, runs_for=3600)
     known = known_cluster()
     watcher = watching(known, NAMES[:20])
     for number, name in enumerate(NAMES[20:25]):
@@ -312,8 +272,7 @@ def test_deadlines_and_omitted_jobs_do_not_wait_for_a_list(faulty, known_cluster
     """Lists are limited to one a minute: what is due long before the next is looked up alone."""
     faulty.release = "ltp-1.5"
     faulty.limits = {"list": 2, "call": 10_000}
-    for name in NAMES:
-        faulty.add(name, runs_for=3600)
+    add_jobs(faulty, runs_for=3600)
     for name in NAMES[:3]:
         faulty.jobs[name].config["virtualCluster"] = "left"
     faulty.left_clusters = {"left"}
@@ -332,47 +291,26 @@ def test_deadlines_and_omitted_jobs_do_not_wait_for_a_list(faulty, known_cluster
     assert faulty.lists <= 7
 
 
-def test_a_stop_that_fails_is_sent_again(faulty, known_cluster, follow):
-    """Of jobs that all have the same deadline."""
-    for name in NAMES[:10]:
-        faulty.add(name, runs_for=3600)
-    faulty.fail("PUT", "/executionType$", 500, times=7)
-    updates = follow(watching(known_cluster(), NAMES[:10], run_timeout=60))
-    assert ends(updates) == dict.fromkeys(NAMES[:10], "STOPPED")
-    assert {update.missed for update in updates if update.outcome is Outcome.ENDED} == {Deadline.RUN}
-
-
 # ---------------------------------------------------------------- many callers
 
 
-def test_a_job_that_is_refused_ends_alone(faulty, known_cluster, follow):
-    """Of a watcher for many callers: the others are watched to their ends."""
-    for name in NAMES[:2]:
-        faulty.add(name, runs_for=60)
-    faulty.fail("GET", "/jobs/j1$", 403, times=100, body='{"code": "ForbiddenUserError", "message": "no"}')
-    watcher = Watcher(known_cluster().book, isolated=True)
-    for name in NAMES[:2]:
-        watcher.add(JobStatus(name, JobState.RUNNING), new=True)
-    updates = follow(watcher)
-    refused, ended = [update for update in updates if update.outcome is not Outcome.CHANGED]
-    assert (refused.name, refused.outcome, type(refused.error)) == ("j1", Outcome.REFUSED, PermissionRefused)
-    assert (ended.name, ended.outcome, ended.error) == ("j0", Outcome.ENDED, None)
-
-
-def test_a_job_that_the_server_never_shows_ends_alone(faulty, known_cluster, follow):
-    """After the patience, with the error."""
-    for name in NAMES[:2]:
-        faulty.add(name, runs_for=600)
-    faulty.fail("GET", "/jobs/j1$", 500, times=10_000, body='{"code": "UnknownError", "message": "boom"}')
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (403, "ForbiddenUserError", PermissionRefused),
+        (500, "UnknownError", ServerFault),  # after the patience
+    ],
+)
+def test_a_job_that_the_server_never_shows_ends_alone(faulty, known_cluster, follow, status, code, kind):
+    """Of a watcher for many callers, with the error: the others are watched to their ends."""
+    add_jobs(faulty, NAMES[:2], runs_for=600)
+    faulty.fail("GET", "/jobs/j1$", status, times=10_000, body={"code": code, "message": "no"})
     watcher = Watcher(known_cluster().book, Polling(patience=100), isolated=True)
     for name in NAMES[:2]:
         watcher.add(JobStatus(name, JobState.RUNNING), new=True)
-    updates = [update for update in follow(watcher) if update.outcome is not Outcome.CHANGED]
-    assert [(update.name, update.outcome) for update in updates] == [
-        ("j1", Outcome.REFUSED),
-        ("j0", Outcome.ENDED),
-    ]
-    assert isinstance(updates[0].error, ServerFault)
+    refused, ended = [update for update in follow(watcher) if update.outcome is not Outcome.CHANGED]
+    assert (refused.name, refused.outcome, type(refused.error)) == ("j1", Outcome.REFUSED, kind)
+    assert (ended.name, ended.outcome, ended.error) == ("j0", Outcome.ENDED, None)
 
 
 def test_a_watcher_knows_its_jobs(faulty, known_cluster):
@@ -389,8 +327,7 @@ def test_a_watcher_knows_its_jobs(faulty, known_cluster):
 @pytest.mark.slow
 def test_lists_are_made_again_soon_after_an_outage(faulty, known_cluster, follow):
     """Not minutes later, in which each job would be looked up alone: lists failed as all requests did."""
-    for name in NAMES:
-        faulty.add(name, runs_for=36_000)
+    add_jobs(faulty, runs_for=36_000)
     watcher = watching(known_cluster())
     follow(watcher, 600)
     faulty.down()
@@ -420,8 +357,7 @@ def test_an_outage_is_met_by_one_request_for_all_jobs(faulty, known_cluster, fol
 def test_a_step_ends_though_more_jobs_are_due(faulty, known_cluster, clock, monkeypatch):
     """Lists fail, and a round of lookups takes longer than the longest wait of a job."""
     names = [f"j{number}" for number in range(400)]
-    for name in names:
-        faulty.add(name, runs_for=36_000)
+    add_jobs(faulty, names, runs_for=36_000)
     faulty.fail("GET", r"/jobs\?", 500, times=float("inf"))
     known = known_cluster()
     watcher = watching(known, names)

@@ -28,6 +28,16 @@ def names(count):
     return [f"j{number}" for number in range(count)]
 
 
+def add_jobs(pai, count, **about):
+    for name in names(count):
+        pai.add(name, **about)
+
+
+def states(cluster, jobs):
+    """Look jobs up one by one, each as one of many."""
+    return {cluster.book.status(name, of_many=True).raw_state for name in jobs}
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_many_finished_jobs_take_three_requests(faulty, known_cluster, release):
     """Two of them are looked up alone, then the list answers for all, as often as they are looked up."""
@@ -45,8 +55,7 @@ def test_many_finished_jobs_take_three_requests(faulty, known_cluster, release):
 def test_a_single_job_is_not_worth_a_list(faulty, known_cluster, release):
     """Nor are two, and nor is one a minute."""
     faulty.release = release
-    for name in names(50):
-        faulty.add(name)
+    add_jobs(faulty, 50)
     known = known_cluster()
     known.book.status("j0", of_many=True)
     assert requests(faulty) == (1, 0)
@@ -62,38 +71,33 @@ def test_a_single_job_is_not_worth_a_list(faulty, known_cluster, release):
 def test_jobs_that_nobody_asks_for_cost_nothing_but_a_row(faulty, known_cluster, monkeypatch, release):
     """Of a list with hundreds of old jobs, the statuses that are made are those of the jobs in question."""
     faulty.release = release
-    for name in names(300):
-        faulty.add(name)
+    add_jobs(faulty, 300)
     known, made, status = known_cluster(), [], JobRow.status
     monkeypatch.setattr(JobRow, "status", lambda row: made.append(row.name) or status(row))
-    for name in names(10):
-        assert known.book.status(name, of_many=True).succeeded
+    assert states(known, names(10)) == {"SUCCEEDED"}
     assert requests(faulty) == (2, 1)
     assert made == names(10)[2:]
 
 
 def test_an_unfinished_job_is_answered_once_by_a_list(faulty, known_cluster):
     """Who looks it up again wants to know what has become of it since."""
-    for name in names(10):
-        faulty.add(name, runs_for=60)
+    add_jobs(faulty, 10, runs_for=60)
     known = known_cluster()
-    assert {known.book.status(name, of_many=True).raw_state for name in names(10)} == {"RUNNING"}
+    assert states(known, names(10)) == {"RUNNING"}
     assert requests(faulty) == (2, 1)
     for name in ("j8", "j9"):
         assert known.book.status(name, of_many=True).raw_state == "RUNNING"
     assert requests(faulty) == (4, 1)
     known.clock.advance(61)
-    assert {known.book.status(name, of_many=True).raw_state for name in names(10)} == {"SUCCEEDED"}
+    assert states(known, names(10)) == {"SUCCEEDED"}
     assert requests(faulty) == (6, 2)
 
 
 def test_a_list_is_old_after_ten_seconds(faulty, known_cluster):
     """An unfinished job is not answered by it any more."""
-    for name in names(10):
-        faulty.add(name, runs_for=3600)
+    add_jobs(faulty, 10, runs_for=3600)
     known = known_cluster()
-    for name in names(3):
-        known.book.status(name, of_many=True)
+    states(known, names(3))
     known.clock.advance(11)
     known.book.status("j5", of_many=True)
     assert requests(faulty) == (3, 1)
@@ -106,11 +110,9 @@ def test_a_job_that_the_list_lacks_is_looked_up_alone(faulty, known_cluster, rel
     LTP tells a missing job from a fault only by a second request: there, it is the only one.
     """
     faulty.release = release
-    for name in names(10):
-        faulty.add(name)
+    add_jobs(faulty, 10)
     known = known_cluster()
-    for name in names(3):
-        known.book.status(name, of_many=True)
+    states(known, names(3))
     faulty.add("younger")
     assert known.book.status("younger", of_many=True).succeeded
     for number in range(20):
@@ -123,8 +125,7 @@ def test_a_job_that_the_list_lacks_is_looked_up_alone(faulty, known_cluster, rel
 def test_jobs_that_ltp_hides_are_looked_up_alone(faulty, known_cluster):
     """Its lists leave out virtual clusters that the user may no longer use."""
     faulty.release = "ltp-1.5"
-    for name in names(20):
-        faulty.add(name)
+    add_jobs(faulty, 20)
     for number in range(5):
         faulty.add(f"hidden{number}").config["virtualCluster"] = "left"
     faulty.left_clusters = {"left"}
@@ -154,12 +155,10 @@ def test_the_jobs_of_other_users_are_not_mine(faulty, known_cluster, release):
 @pytest.mark.parametrize("kind", [500, 403, 404, "reset", "truncated"])
 def test_a_list_that_fails_changes_nothing(faulty, known_cluster, kind):
     """Jobs are looked up one by one, and the next list is made a quarter of a minute later."""
-    for name in names(40):
-        faulty.add(name)
+    add_jobs(faulty, 40)
     faulty.fail("GET", r"/jobs\?", kind, times=50, body='{"code": "X", "message": "no"}')
     known = known_cluster()
-    for name in names(10):
-        assert known.book.status(name, of_many=True).succeeded
+    assert states(known, names(10)) == {"SUCCEEDED"}
     failed = faulty.lists
     assert failed >= 1
     assert requests(faulty)[0] == 10
@@ -175,8 +174,7 @@ def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, clo
     """60 a minute: a loop over unfinished jobs makes 30 of them, and looks up alone what is between."""
     faulty.release = "1.8.0"
     faulty.limits = {"list": 60, "call": 100_000}
-    for name in names(5):
-        faulty.add(name, runs_for=3600)
+    add_jobs(faulty, 5, runs_for=3600)
     known = known_cluster()
     for _ in range(120):
         for name in names(5):
@@ -188,8 +186,7 @@ def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, clo
 @pytest.mark.slow
 def test_lists_take_a_fifth_of_the_time(faulty, known_cluster, clock, slow_lists):
     """One that takes 4 s is made every 20 s."""
-    for name in names(5):
-        faulty.add(name, runs_for=3600)
+    add_jobs(faulty, 5, runs_for=3600)
     known = known_cluster()
     slow_lists(4)
     for _ in range(100):
@@ -203,8 +200,7 @@ def test_a_list_that_took_very_long_holds_up_the_next_for_half_a_minute(
     faulty, known_cluster, clock, slow_lists
 ):
     """The process may have been suspended in the middle of it."""
-    for name in names(5):
-        faulty.add(name, runs_for=3600)
+    add_jobs(faulty, 5, runs_for=3600)
     known = known_cluster()
     known.book.status("j0", of_many=True)
     slow_lists(600)
@@ -232,8 +228,7 @@ def test_a_list_that_answers_nothing_is_made_every_ten_seconds_at_most(faulty, k
 def test_forks_share_the_list(faulty, known_cluster, in_forks, release):
     """With ``--parallel-scheduling`` each process looks up some of the tasks."""
     faulty.release = release
-    for name in names(100):
-        faulty.add(name)
+    add_jobs(faulty, 100)
     known = known_cluster()
     known.book.status("j0", of_many=True)
 
@@ -252,10 +247,9 @@ def test_forks_share_the_list(faulty, known_cluster, in_forks, release):
 def test_a_list_is_older_than_an_end_that_a_fork_has_seen(faulty, known_cluster, in_forks, release):
     """So Luigi's worker for the next task does not find that the one before is still running."""
     faulty.release = release
-    for name in names(10):
-        faulty.add(name, runs_for=60)
+    add_jobs(faulty, 10, runs_for=60)
     known = known_cluster()
-    assert {known.book.status(name, of_many=True).raw_state for name in names(3)} == {"RUNNING"}
+    assert states(known, names(3)) == {"RUNNING"}
     assert faulty.lists == 1
     faulty.jobs["j9"].runs_for = 0.0
 
@@ -268,11 +262,9 @@ def test_a_list_is_older_than_an_end_that_a_fork_has_seen(faulty, known_cluster,
 
 def test_threads_share_the_list(faulty, known_cluster):
     """The first that needs it makes it, the others wait for it."""
-    for name in names(100):
-        faulty.add(name)
+    add_jobs(faulty, 100)
     known = known_cluster()
-    for name in names(2):
-        known.book.status(name, of_many=True)
+    states(known, names(2))
     with ThreadPoolExecutor(8) as pool:
         assert all(
             status.succeeded for status in pool.map(partial(known.book.status, of_many=True), names(100))
@@ -281,24 +273,9 @@ def test_threads_share_the_list(faulty, known_cluster):
     assert requests(faulty)[0] <= 2 + 8
 
 
-def test_another_server_is_noticed(faulty, known_cluster, clock):
-    """What a list said is used for ten seconds."""
-    for name in names(10):
-        faulty.add(name)
-    known = known_cluster()
-    for name in names(10):
-        known.book.status(name, of_many=True)
-    faulty.jobs.clear()
-    clock.advance(31)
-    for name in names(10):
-        with pytest.raises(JobNotFound):
-            known.book.status(name, of_many=True)
-
-
 def test_a_list_is_made_again_after_half_a_minute(faulty, known_cluster, clock):
     """Two lookups show that it is worth it."""
-    for name in names(100):
-        faulty.add(name)
+    add_jobs(faulty, 100)
     known = known_cluster()
     for _ in range(4):
         for name in names(100):
@@ -309,11 +286,9 @@ def test_a_list_is_made_again_after_half_a_minute(faulty, known_cluster, clock):
 
 def test_a_full_status_is_looked_up(faulty, known_cluster):
     """What a list says is enough to know that a job has ended, not for ``status``."""
-    for name in names(10):
-        faulty.add(name)
+    add_jobs(faulty, 10)
     known = known_cluster()
-    for name in names(10):
-        known.book.status(name, of_many=True)
+    states(known, names(10))
     assert known.book.status("j9", of_many=True).tasks == ()
     assert [str(task) for task in known.book.status("j9").tasks] == ["main[0]"]
     assert [str(task) for task in known.book.status("j9", of_many=True).tasks] == ["main[0]"]
@@ -337,12 +312,10 @@ def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, known_cluster):
 
 def test_one_list_serves_states_and_submissions(faulty, known_cluster):
     """The number of the latest submission is read from the same list."""
-    for name in names(10):
-        faulty.add(name)
+    add_jobs(faulty, 10)
     faulty.add("gone__attempt4")
     known = known_cluster()
-    for name in names(10):
-        known.book.status(name, of_many=True)
+    states(known, names(10))
     assert known.book.listed_number("gone", is_needed=True) == 4
     assert faulty.lists == 1
 
@@ -429,11 +402,9 @@ def test_more_jobs_than_are_kept(new_cluster, rest, clock):
 def test_an_end_that_is_known_is_newer_than_a_list(faulty, known_cluster, release):
     """A list that shows the job as running is up to 10 s old."""
     faulty.release = release
-    for name in names(4):
-        faulty.add(name, runs_for=5.0)
+    add_jobs(faulty, 4, runs_for=5.0)
     known = known_cluster()
-    for name in names(3):
-        known.book.status(name, of_many=True)
+    states(known, names(3))
     assert requests(faulty)[1] == 1
     known.clock.advance(6.0)
     assert known.book.status("j3").succeeded
