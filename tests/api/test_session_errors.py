@@ -68,7 +68,7 @@ NO_URL = "is not a valid URL: it must begin with http:// or https://"
 @pytest.mark.parametrize(
     ("url", "text"),
     [
-        (f"http://127.0.0.1:{refused_port()}", "cannot reach @: Connection refused"),
+        ("http://127.0.0.1:REFUSED", "cannot reach @: Connection refused"),
         ("http://no-such-host.invalid:9186", "cannot reach @: "),  # a name that no resolver knows
         ("http://a..b:9186", "cannot reach @: the URL is not valid"),
         ("127.0.0.1:9186", f"pai_url = '@' {NO_URL}"),
@@ -77,6 +77,7 @@ NO_URL = "is not a valid URL: it must begin with http:// or https://"
 )
 def test_the_error_of_an_address_says_what_to_check(new_session, url, text):
     """Nobody answers, or it is no address: nothing was sent, and the line says which setting to look at."""
+    url = url.replace("REFUSED", str(refused_port()))
     with pytest.raises(ClusterUnreachable) as caught:
         new_session(url).request(*POST, body={})
     said = str(caught.value)
