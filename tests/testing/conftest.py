@@ -11,25 +11,37 @@ import pytest
 from places import DATA
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Run a test file in a pytest with the plugin, and return its exit code and output."""
+@pytest.fixture(scope="module")
+def run_files(tmp_path_factory):
+    """Run files in a pytest with the plugin; return their folder, the exit code and the output."""
 
-    def run_file(body, *words, config="", before="from pipeline import *\n", **more):
-        shutil.copy(DATA / "plugin" / "pipeline.py", tmp_path)
-        (tmp_path / "test_it.py").write_text(before + body)
-        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
-        environ = os.environ | more
-        if config:
-            (tmp_path / "user.cfg").write_text(config)
-            environ["LUIGI_CONFIG_PATH"] = str(tmp_path / "user.cfg")
+    def run(files, *words, folder=None, **variables):
+        folder = folder or tmp_path_factory.mktemp("tests")
+        shutil.copy(DATA / "plugin" / "pipeline.py", folder)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
         done = subprocess.run(
             [
                 sys.executable, "-m", "pytest", "-q", "-p", "luigi_pai.testing", "-p", "no:cacheprovider",
                 "-p", "no:randomly", "-n0", "-rs", *words,
             ],
-            cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=150,
+            cwd=folder, env=os.environ | variables, capture_output=True, text=True, check=False, timeout=500,
         )  # fmt: skip
-        return done.returncode, done.stdout + done.stderr
+        return folder, done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture
+def run(run_files, tmp_path):
+    """Run a test file in a pytest with the plugin, and return its exit code and output."""
+
+    def run_file(body, *words, config="", before="from pipeline import *\n", **variables):
+        files = {"test_it.py": before + body}
+        if config:
+            files["user.cfg"] = config
+            variables["LUIGI_CONFIG_PATH"] = str(tmp_path / "user.cfg")
+        return run_files(files, *words, folder=tmp_path, **variables)[1:]
 
     return run_file
