@@ -17,6 +17,7 @@ from luigi_pai.api.logs.reader import LogReader
 from luigi_pai.console import Console
 
 both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
+on_v2 = pytest.mark.parametrize("dialect", ["v2"], indirect=True)
 
 
 @both
@@ -28,7 +29,7 @@ def test_both_streams_of_one_task(pai_command, job_file, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dialect", ["v2"], indirect=True)
+@on_v2
 def test_characters_that_a_terminal_s_encoding_lacks(pai_command, job_file, name, with_luigi_cfg):
     """A terminal in ISO 8859 gets escapes, as on standard error; a job file is in UTF-8 everywhere."""
     file = job_file(name, "echo grüße └; printf '\\377\\n'")
@@ -47,7 +48,7 @@ def test_characters_that_a_terminal_s_encoding_lacks(pai_command, job_file, name
     assert log.buffer.getvalue().endswith(b"  gr\\xfc\\xdfe\n")
 
 
-@both
+@on_v2
 def test_lines_of_several_tasks_say_whose_they_are(pai_command, job_file, name):
     variable = "$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
     pai_command("submit", job_file(name, f"echo I am {variable}", instances=3), "--wait")
@@ -76,7 +77,7 @@ def test_following_ends_with_the_job(pai_command, job_file, name):
     assert result.stderr == f"{name}: FAILED\n"
 
 
-@both
+@on_v2
 def test_control_characters_do_not_reach_a_terminal(pai_command, job_file, name):
     pai_command(
         "submit",
@@ -86,7 +87,7 @@ def test_control_characters_do_not_reach_a_terminal(pai_command, job_file, name)
     assert pai_command("logs", name).stdout == "red x\n100%\n"
 
 
-@both
+@on_v2
 def test_a_task_that_is_not_there(pai_command, job_file, name):
     pai_command("submit", job_file(name), "--wait")
     assert (

@@ -11,6 +11,7 @@ from luigi_pai.cli.tables import fields, table
 from luigi_pai.durations import duration
 
 both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
+on_v2 = pytest.mark.parametrize("dialect", ["v2"], indirect=True)
 
 
 @pytest.mark.slow
@@ -68,7 +69,7 @@ def test_a_task_whose_name_is_another_on_v2_is_its_latest_submission(pai_command
 
 
 @pytest.mark.slow
-@both
+@on_v2
 def test_status_of_the_latest_and_of_several(pai_command, job_file, name):
     pai_command("submit", job_file(name), "--wait")
     pai_command("submit", job_file(f"{name}-b"), "--wait")
@@ -137,7 +138,7 @@ def test_stop_goes_on_after_an_error_of_the_server(pai, pai_command, settings):
 
 
 @pytest.mark.slow
-@both
+@on_v2
 def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
     """Without a terminal it takes --yes."""
     for number in range(2):
@@ -151,14 +152,14 @@ def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
 
 
 @pytest.mark.slow
-@both
+@on_v2
 def test_a_pattern_may_begin_like_an_address(pai_command, job_file, name):
     pai_command("submit", job_file(f"http-{name}", "sleep 60"))
     assert pai_command("stop", f"http-{name}*", "--yes").stdout == f"http-{name}: STOPPED\n"
 
 
 @pytest.mark.usefixtures("dialect")
-@both
+@on_v2
 def test_what_can_be_no_name_is_one_error(pai_command):
     for text in ("", ".", "a b", "../x", "ü", "a\udcff", "http://[::1"):
         line = pai_command("status", text, expect=2 if text in ("a\udcff", "http://[::1") else 1).stderr

@@ -17,6 +17,7 @@ from luigi_pai.jobspec.arrays.jobs import array_of
 from luigi_pai.jobspec.names import array_name
 
 both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
+on_v2 = pytest.mark.parametrize("dialect", ["v2"], indirect=True)
 
 
 @both
@@ -30,20 +31,15 @@ def test_the_name_alone_is_on_standard_output(pai_command, job_file, name, here)
 
 @both
 def test_a_job_comes_from_standard_input(pai_command, job_file, name, here):
+    """Or from a pipe of the shell, as of `luigi-pai submit <(envsubst < job.yaml)`."""
     text = Path(job_file("other")).read_text(encoding="utf-8")
     assert pai_command("submit", "-", "--name", name, stdin=text).stdout == f"{name}\n"
-    assert here.job(name).status().name == name
-
-
-@both
-def test_a_job_comes_from_a_pipe_of_the_shell(pai_command, job_file, name, here):
-    """As of `luigi-pai submit <(envsubst < job.yaml)`."""
     reading, writing = os.pipe()
-    os.write(writing, Path(job_file(name)).read_bytes())
+    os.write(writing, Path(job_file(f"{name}-b")).read_bytes())
     os.close(writing)
-    assert pai_command("submit", f"/dev/fd/{reading}").stdout == f"{name}\n"
+    assert pai_command("submit", f"/dev/fd/{reading}").stdout == f"{name}-b\n"
     os.close(reading)
-    assert here.job(name).status().name == name
+    assert [here.job(one).status().name for one in (name, f"{name}-b")] == [name, f"{name}-b"]
 
 
 @both
@@ -73,7 +69,7 @@ def test_wait_says_why_a_job_waits_while_it_does(pai_command, job_file, name, he
 
 
 @pytest.mark.slow
-@both
+@on_v2
 def test_follow_shows_the_logs(pai_command, job_file, name):
     result = pai_command("submit", job_file(name, "echo one; echo two"), "-f")
     assert result.stdout == "one\ntwo\n"
@@ -107,7 +103,7 @@ def test_a_stored_job_is_a_file_that_is_submitted_again(pai_command, job_file, n
     assert "nosuch" in pai_command("config", "nosuch", expect=1).stderr
 
 
-@pytest.mark.parametrize("dialect", ["v2"], indirect=True)
+@on_v2
 def test_a_stored_job_with_secrets_is_not_submitted_with_asterisks(pai_command, job_file, name, tmp_path):
     """The file says which they are, and submit refuses it as it is."""
     path = Path(job_file(name))
@@ -124,7 +120,7 @@ def test_a_stored_job_with_secrets_is_not_submitted_with_asterisks(pai_command, 
     assert f"{stored} has ****** in place of secrets: fill them in" in refused
 
 
-@pytest.mark.parametrize("dialect", ["v2"], indirect=True)
+@on_v2
 def test_the_stored_job_of_a_point_is_its_own_part_of_the_shared_job(pai_command, job_file, name, here):
     """It can be submitted by itself; --whole shows the shared job."""
     names = [f"{name}-{number}" for number in (1, 2)]
@@ -154,7 +150,7 @@ def test_set_changes_a_place_in_the_file(pai_command, job_file, name, here, dial
     assert len(here.job(name).status().tasks) == 3
 
 
-@pytest.mark.parametrize("dialect", ["v2"], indirect=True)
+@on_v2
 def test_set_of_one_word_is_a_parameter_that_is_used_or_a_field(pai_command, job_file, name, here):
     """A parameter that is misspelt would change nothing, and the job would run with the file's own."""
     path = job_file(name, "echo <% $parameters.more %>")
@@ -166,9 +162,15 @@ def test_set_of_one_word_is_a_parameter_that_is_used_or_a_field(pai_command, job
     assert f"warning: --set word: no part of {path} has <% $parameters.word %>" in unused
     wrong = pai_command("submit", path, "--set", "words=bye", "--name", f"{name}-b", expect=2).stderr
     assert wrong.endswith(f"--set words: {path} uses no parameter words; did you mean word?\n")
+    wrong = pai_command("submit", path, "--set", "epochs=9", "--name", f"{name}-b", expect=2).stderr
+    assert wrong.endswith(f"--set epochs: {path} uses no parameter epochs; it has word\n")
+    bare = Path(path).with_name("bare.yaml")
+    bare.write_text(Path(path).read_text().replace("parameters: {word: hello}\n", ""))
+    wrong = pai_command("submit", str(bare), "--set", "epochs=9", expect=2).stderr
+    assert wrong.endswith(f"--set epochs: {bare} uses no parameter epochs; it has none\n")
 
 
-@both
+@on_v2
 def test_set_takes_no_secret(pai_command, job_file, name):
     """Other users can read command lines."""
     refused = pai_command("submit", job_file(name), "--set", "secrets.key=hunter2", expect=2).stderr
@@ -200,13 +202,7 @@ def test_a_job_that_can_never_start_is_warned_of(pai_command, job_file, name, he
     here.stop(name)
 
 
-@both
-def test_a_name_that_is_taken(pai_command, job_file, name):
-    pai_command("submit", job_file(name))
-    assert name in pai_command("submit", job_file(name), expect=1).stderr
-
-
-@both
+@on_v2
 def test_an_address_that_is_no_rest_server_is_an_error_at_once(pai_command, job_file, name, settings):
     """Not tried for half an hour, as an outage is while a job runs."""
     file = job_file(name)
