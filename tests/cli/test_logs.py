@@ -166,7 +166,7 @@ def test_following_goes_over_to_the_log_of_a_restarted_task():
     """0.7 to 0.14 do not number the attempts: the new log has another URL. The old log is read to its end."""
     first, second = ({"containerLog": f"http://node/c{number}/"} for number in (1, 2))
     reader = answer_with_task("old", ["RUNNING", "RUNNING", "SUCCEEDED"], [first, second, second])
-    logs = {"c1/stdout": ["a\n", "b\n"], "c1/stderr": ["", ""], "c2/stdout": ["c\n", "", ""]}
+    logs = {"c1/stdout": ["a\n", "b"], "c1/stderr": ["", ""], "c2/stdout": ["c\n", "", ""]}
     for log, parts in (logs | {"c2/stderr": ["", "", ""]}).items():
         for part in parts:
             responses.get(f"http://node/{log}", body=part, content_type="text/plain")

@@ -176,12 +176,13 @@ LISTS = [  # a list of jobs, and what is said of it
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux says how much memory was used")
 def test_a_list_of_jobs_takes_at_most_200_mb(sockets):
     """Of a process that reads all; the jobs of a v1 server come in one list, however many there are."""
     urls = [f"http://127.0.0.1:{sockets(reply(body()))}" for body, _ in LISTS]
     command = [sys.executable, "-c", CLIENT, *urls]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=150)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
     printed = done.stdout.splitlines()
     for (_, said), line, memory in zip(LISTS, printed[::2], printed[1::2], strict=True):
         assert said in line
