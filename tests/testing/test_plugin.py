@@ -11,6 +11,8 @@ from statistics import median
 import pytest
 from places import DATA, ROOT
 
+pytestmark = pytest.mark.timeout(600)  # a pytest of its own, on a busy machine
+
 
 @pytest.mark.slow
 def test_the_tests_of_a_user(run):
