@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from transcripts import replay, transcripts
+from cli_commands import replay, transcripts
 
 from luigi_pai import PaiJob, TaskRole
 
