@@ -11,6 +11,7 @@ from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watched import Outcome
 from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import PaiApiError, PaiError
+from luigi_pai.tasks.attributes import is_ours
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import LogStream
 from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
@@ -58,9 +59,18 @@ class JobWatch:
     def ended(self, status: JobStatus, error: PaiJobError | None) -> None:
         """Trigger the event of a job's end."""
         if error is None:
+            self._warn_of_missing(status.name)
             trigger(self._task, PaiEvent.SUCCEEDED, status)
         else:
             trigger(self._task, PaiEvent.FAILED, status, error)
+
+    def _warn_of_missing(self, name: str) -> None:
+        """Warn of local targets of ``output()`` that the job was to write, and that are not there."""
+        if not is_ours(type(self._task).run):
+            return  # the user's own run() may write them
+        for path in self._work.outputs.missing():
+            text = "Job %s has succeeded, but %s of output() is not on this machine: does the job write it?"
+            logger.warning(text, name, path)
 
     def until_end(self, job: Submission, sleep: Callable[[float], None]) -> Update:
         """Watch a job, and return its last update.
