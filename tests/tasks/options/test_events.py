@@ -181,6 +181,7 @@ def ask(monkeypatch):
     """Send a message to a task that runs, and return the answer."""
     inbox = queue.Queue()
     monkeypatch.setattr(Train, "scheduler_messages", inbox, raising=False)
+    luigi.Task.clear_instance_cache()  # an instance that a worker has run keeps an attribute of its own
 
     def send(word):
         message = Message(word)
