@@ -91,6 +91,21 @@ def test_the_order_of_lines_of_two_processes_does_not_matter(seed):
     assert journal.of("pruned").pruned
 
 
+def test_a_released_claim_takes_no_later_one_with_it():
+    """Another process has claimed the same submission meanwhile; the line of the release comes late."""
+    mine, other = (asdict(claim("a", 1)) | {"token": token} for token in ("mine", "other"))
+    lines = [
+        {"event": "begun", "point": "a", "claim": mine},
+        {"event": "begun", "point": "a", "claim": other},
+        {"event": "released", "point": "a", "number": 1, "token": "mine"},
+    ]
+    JOURNAL.parent.mkdir()
+    JOURNAL.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    held = Journal("results", MovableClock()).read().of("a").claim
+    assert held is not None
+    assert held.token == "other"
+
+
 ENDED = {"event": "ended", "point": "a", "number": 1, "row": ROW, "cluster": "c", "id": "1"}
 BEGUN = {"event": "begun", "point": "a", "claim": {**asdict(claim("a")), "number": 1}}
 RUN = {"event": "run", "sweep": "x", "file": "y", "at": 1, "run": [1000, "x"]}
