@@ -42,7 +42,9 @@ class Check:
         """Return a problem for each invalid part of a value: the key, the part, and valid values."""
         found = []
         for part in self.parts(value):
-            hint = layout_hint(part) if isinstance(part, str) else ""
+            hint, shown = "", part
+            if isinstance(part, str):
+                hint, shown = layout_hint(part), part.partition("\n")[0]  # the next line may be the password
             try:
                 is_valid = self.is_valid(part)
             except (LookupError, ValueError) as error:
@@ -51,7 +53,7 @@ class Check:
             if self.login and "@" in str(part):
                 found.append(f"{key} must not contain a user or password; {self.login}")
             elif not is_valid:
-                found.append(with_hint(f"{key} = {part!r} {self.fault}; use {self.advice}", hint))
+                found.append(with_hint(f"{key} = {shown!r} {self.fault}; use {self.advice}", hint))
         return found
 
 
@@ -163,7 +165,7 @@ REDIRECT = Check(
 SECONDS = Check(_is_duration, "a number of seconds greater than 0")
 STORAGE = Check(
     lambda name: not name or re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) is not None,
-    "the name of a storage, as luigi-pai doctor lists them",
+    "the name of a storage of the cluster, such as nfs1; storage_path is its folder on this machine",
 )
 TLS_VERIFY = Check(_is_tls_verify, "true, false or an existing file of CA certificates")
 URL = Check(

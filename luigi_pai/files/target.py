@@ -7,7 +7,7 @@ import getpass
 import logging
 import posixpath
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import luigi.contrib.hdfs
 import luigi.format
@@ -84,6 +84,15 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         return type(self)(
             f"{self.path.rstrip('/')}/{posixpath.normpath(part)}", fs=self._fs, cluster=self._cluster
         )
+
+    def __getitem__(self, part: object) -> NoReturn:
+        raise TypeError(f"a target has no parts in brackets: a file in its folder is target / {str(part)!r}")
+
+    __iter__ = None  # so that Luigi does not take it for a list
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = ": open it, with target.open() as file" if name in ("read", "write", "readlines") else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __str__(self) -> str:
         return str(self.path)

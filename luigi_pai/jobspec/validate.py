@@ -194,6 +194,9 @@ def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None
 
 
 def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
+    name, command = str(role.get("name")), str(role.get("command") or " ")
+    if " " in name and " " not in command:
+        yield Finding((*path, "command"), f"{command!r} and the name look swapped: the name comes first")
     memory = role.get("memoryMB", _DEFAULT_MEMORY_MB)
     shm = role.get("shmMB")
     if is_int(memory) and is_int(shm) and shm > memory:

@@ -21,7 +21,7 @@ import hashlib
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import luigi
 import luigi.format
@@ -112,6 +112,9 @@ class SweepResults(luigi.Target):
 
     def __str__(self) -> str:
         return self.folder
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("the table of a sweep has rows(): for row in self.input().rows()")
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook, with a link to the page of each job."""

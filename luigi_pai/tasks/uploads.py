@@ -124,7 +124,10 @@ def _prepared(task: PaiTask, named: Mapping[Any, Any], problems: list[Problem]) 
             base = "" if os.path.isabs(local) else f" (relative paths start at {folder})"  # noqa: PTH117
             problems += (Problem(where, f"{problem}{base}") for problem in error.problems)
         except HdfsError as error:
-            problems.append(Problem(where, str(error)))
+            hint = ""
+            if str(local).startswith(("$PAI_", "hdfs:")):
+                hint = f"; the two look swapped: write {{{str(destination)!r}: {str(local)!r}}}"
+            problems.append(Problem(where, f"{error}{hint}"))
 
 
 def warn_of_missing(task: PaiTask, fs: FileSystem | None) -> None:

@@ -250,6 +250,8 @@ class When:
             after: run time of each task in seconds.
             times: number of jobs that follow the script; None for all jobs.
         """
+        if not isinstance(code, int):
+            raise TypeError(f"{self}.exits({code!r}): an exit code is a number, such as exits(1)")
         return self._add(exit_code=code, stderr=stderr, stdout=stdout, after=after, times=times)
 
     def succeeds(self, *, stdout: str = "", after: float = 0.0, times: int | None = None) -> When:

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from front_door import FrontDoor
 from local_client import LocalClient, role
-from places import DATA
+from places import DATA, ROOT
 from ports import refused_port
 from transports import make_certificate
 
@@ -131,6 +131,7 @@ class Train(PaiTask):
 V1 = '{"jobName": "mistakes-v1", "image": "python:3", "taskRoles": [{"name": "main", "command": "true"}]}'
 
 
+GUARDED = ROOT / "tests" / "support" / "guarded"
 MISTAKES = yaml.safe_load((DATA / "mistakes.yaml").read_text(encoding="utf-8"))
 
 
@@ -372,15 +373,16 @@ def test_in_a_test(tested, fill, made):
 
 
 def run(command, folder, environment):
-    """Return what a process prints, and its exit code."""
+    """Return what a process prints, and its exit code; it is guarded as the tests are."""
+    path = os.pathsep.join(filter(None, [str(GUARDED), os.environ.get("PYTHONPATH")]))
     ended = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": path, **environment},
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=900,
     )
     return ended.stdout + ended.stderr, ended.returncode
 

@@ -197,7 +197,9 @@ class DialectDetector:
 
     def _shows_v1(self, error: PaiApiError) -> bool:
         """Return whether the response to a v2 request is from a server that does not know v2."""
-        return getattr(error, "code", None) == "NoApiError" and not error.mocked and not self._version()
+        if error.mocked or "/api/" in self._session.account.url:  # in pai_url it is a mistake
+            return False
+        return getattr(error, "code", None) == "NoApiError" and not self._version()
 
     def _record_v2(self, error: PaiHttpError) -> None:
         """Record that the server speaks v2 only; raise the response's error if the settings require v1."""

@@ -144,7 +144,7 @@ def test_what_has_an_effect_is_left_alone(kind, caplog):
         (Misspelt, ["outputDir is no attribute of a task", "queue_timout is no attribute of a task"]),
         (Unused, ["its parameter rate is used nowhere"]),
         (Idle, ["run() submits no job"]),
-        (Hashed, ["name uses hash(), whose value is another one in each process, so that each run submits"]),
+        (Hashed, ["name uses hash(), whose value is another one in a later run, so that it submits"]),
         (Timed, ["name uses time.time(), whose value is another one"]),
         (
             Study,
