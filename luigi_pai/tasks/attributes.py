@@ -28,8 +28,7 @@ logger = logging.getLogger("luigi-interface")
 
 _LIKENESS = 0.9  # least similarity of a misspelt attribute to a known one, see difflib
 _VARYING = re.compile(
-    r"hash|id|time\.(?:strftime|ctime)|(?:\w+\.)*"
-    r"(?:uuid[14]|time|time_ns|now|utcnow|getpid|random|randint|randrange|choice|token_hex)"
+    r"hash|id|(?:\w+\.)*(?:uuid[14]|time|time_ns|getpid|random|randint|randrange|choice|token_hex)"
 )
 _USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
 """Attributes of Luigi's tasks. Each depends on all parameters, so code that reads it uses them all."""
@@ -223,7 +222,7 @@ def _warn(kind: type[luigi.Task]) -> None:
     ]
     if call := _varying(kind):
         warnings.append(
-            f"name uses {call}(), whose value is another one in a later run, so that it submits a new job: "
+            f"name uses {call}, whose value is another one in a later run, so that it submits a new job: "
             "build it from parameters, such as a luigi.DateParameter, and with hashlib if you need a hash"
         )
     for warning in warnings:
@@ -316,11 +315,15 @@ def _unused(kind: type[luigi.Task]) -> list[str]:
 
 
 def _varying(kind: type) -> str:
-    """Return a function that a user's ``name`` calls, and whose value is another one in a later run."""
+    """Return what a user's ``name`` calls or formats whose value is another one in a later run."""
     getter = getattr(inspect.getattr_static(kind, "name", None), "fget", None)
     tree = None if getter is None or is_ours(getter) else _tree(getter)
-    calls = (node.func for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.Call))
-    return next(filter(_VARYING.fullmatch, map(ast.unparse, calls)), "")
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Call) and _VARYING.fullmatch(name := ast.unparse(node.func)):
+            return f"{name}()"
+        if isinstance(node, ast.Constant) and re.search("%[HIMST]", str(node.value)):
+            return f"the time of day, {node.value!r}"
+    return ""
 
 
 def _tree(kind: Any) -> ast.AST | None:
