@@ -196,8 +196,10 @@ def play(one: Round, folder: Path, server: LocalPai, nemesis: Callable[[Table], 
         nemesis(table)
         table.finish()
         read_history(table.history, folder, server, "v1" if one.api == "v1" else "v2")
-        # whoever ends the work does not wait for those who are killed, and files that fail cannot be removed
-        if one.nemesis in (*RACES, *MACHINES, "failing-files"):
+        # whoever ends the work does not wait for those who are killed, and files that fail cannot be removed;
+        # a worker that is killed beside its main process exists until it is reaped, and so do its files
+        is_killed = one.nemesis.startswith("kill") and one.workers > 1
+        if is_killed or one.nemesis in (*RACES, *MACHINES, "failing-files"):
             table.history.leftovers.clear()
         return Played(one, folder, findings(table.history, one.work))
     finally:
@@ -234,8 +236,9 @@ def drawn(seed: int, nemeses: Iterable[str]) -> Round:
     place = chosen.choice([each for each in _PLACES if each != "storage" or api != "v1"])
     if nemesis in ("lost-hdfs-replies", "safe-mode"):
         place = "hdfs"
-        if work.name in ("methods", "functions"):  # whose containers read HDFS, which fails for them as well
-            work, api = WORKLOADS["chain"], chosen.choice(WORKLOADS["chain"].apis)
+    is_away = place == "hdfs" and nemesis in ("lost-hdfs-replies", "safe-mode", "kill-server")
+    if is_away and work.name in ("methods", "functions"):  # whose containers read HDFS, and fail as well
+        work, api = WORKLOADS["chain"], chosen.choice(WORKLOADS["chain"].apis)
     if nemesis in OUTAGES:
         api, place = chosen.choice([each for each in work.apis if each != "v1"]), "storage"
     workers = chosen.choice((2, 4)) if nemesis in ("kill-main", "kill-child") else chosen.choice((1, 2, 4))
