@@ -9,6 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from ports import refused_port
 
 from luigi_pai.local import LocalPai
 
@@ -46,6 +47,9 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in sys.stdlib_module_names | packages_distributions().keys():
         if name.isidentifier() and name not in sys.builtin_module_names:
             (folder / f"{name}.py").write_text(STRAY.format(log=str(log)))
+    config = tmp_path / "luigi.cfg"  # without one, the commands ask whatever serves at the default port
+    config.write_text(f"[OpenPai]\npai_url = http://127.0.0.1:{refused_port()}\nusername = a\npassword = b\n")
+    monkeypatch.setenv("LUIGI_CONFIG_PATH", str(config))
     monkeypatch.chdir(folder)
     return log
 
@@ -84,7 +88,7 @@ def test_python_m(log):
         timeout=120,
     )
     assert not log.exists(), log.read_text()
-    assert "pai_url is not set" in done.stderr
+    assert "cannot reach http://127.0.0.1" in done.stderr
 
 
 def test_a_server_of_its_own(log):
