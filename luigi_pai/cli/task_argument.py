@@ -88,7 +88,7 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
         wrong = _wrong_value(arguments) if isinstance(error, ValueError) else ""
         give_up(f"{arguments[0]} of {module}: {_missing(arguments[0], error) or f'{wrong}{error}'}")
     except Exception as error:  # noqa: BLE001  the user's code may raise any error
-        from luigi_pai.tasks.attributes import missing_attributes  # noqa: PLC0415  loads Luigi
+        from luigi_pai.tasks.class_checks import missing_attributes  # noqa: PLC0415  loads Luigi
 
         why = missing_attributes(Register.get_task_cls(arguments[0]))
         why = why or f"cannot be made: {user_error(error, whole_path=True)}"

@@ -15,7 +15,8 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import SpecError
 from luigi_pai.sweep.limits import LIMITS, SweepLimits
 from luigi_pai.sweep.results import SweepResults, points_digest
-from luigi_pai.tasks.attributes import Task, attribute, text_problems, warn_of_class
+from luigi_pai.tasks.attributes import Task, attribute
+from luigi_pai.tasks.class_checks import text_problems, warn_of_class
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:

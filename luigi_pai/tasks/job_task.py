@@ -18,7 +18,8 @@ from luigi_pai.console import install
 from luigi_pai.errors import PaiJobError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.notebook import is_notebook
-from luigi_pai.tasks.attributes import Task, attribute, check_class, overriding
+from luigi_pai.tasks.attributes import Task, attribute, overriding
+from luigi_pai.tasks.class_checks import check_class
 from luigi_pai.tasks.luigi_page import has_page
 from luigi_pai.tasks.outputs import NoResult
 

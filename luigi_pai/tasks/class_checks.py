@@ -1,0 +1,254 @@
+"""Checks the classes of tasks and sweeps: errors for values of wrong types, warnings for what has no effect.
+
+Most warnings come from the source of the user's classes, so at a prompt there are none of these.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import logging
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import luigi
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.hints import METHOD
+from luigi_pai.tasks.attributes import attribute_names, is_ours, misspelt, users_classes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+logger = logging.getLogger("luigi-interface")
+
+_VARYING = re.compile(
+    r"hash|id|(?:\w+\.)*(?:uuid[14]|time|time_ns|getpid|random|randint|randrange|choice|token_hex)"
+)
+_USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
+"""Attributes of Luigi's tasks. Each depends on all parameters, so code that reads it uses them all."""
+
+_MEANT = {
+    meant: word
+    for word, names in {
+        "image": "image docker_image container container_image",
+        "tasks": "tasks task_roles",
+        "instances": "instances nodes num_nodes num_workers taskNumber",
+        "gpus": "gpus gpu num_gpus n_gpus ngpus gpu_count gpuNumber",
+        "cpus": "cpus cpu num_cpus n_cpus cores cpuNumber",
+        "memory_mb": "memory_mb memory mem ram memoryMB",
+        "virtual_cluster": "virtual_cluster queue partition vc",
+        "run_timeout": "timeout walltime time_limit",
+        "max_attempts": "retries max_retries num_retries attempts",
+        "parallel_jobs": "workers max_workers concurrency n_jobs parallel parallelism max_parallel max_jobs",
+        "tolerance": "max_failures max_failed allowed_failures",
+        "env": "env envs environment env_vars",
+        "batch_system": "batch_system htcondor_settings slurm_settings lsf_settings",
+    }.items()
+    for meant in names.split()
+}
+"""Names that users bring from elsewhere -> the attribute that they mean, or a key of ``_ADVICE``."""
+_OF_ROLES = {"instances": "taskNumber", "gpus": "gpuNumber", "cpus": "cpuNumber", "memory_mb": "memoryMB"}
+_INSTEAD = {
+    ("tasks", "command"): 'write tasks = [TaskRole("main", COMMAND)] instead of command',
+    ("work", "run"): "rename run(), which submits the job, to work(), which runs in its container",
+}
+"""A required attribute that a class lacks, and what it has in its place -> what to write."""
+_ADVICE = {
+    "env": "set variables in the command (export NAME=VALUE) or in work() (os.environ)",
+    "batch_system": "leave it out, because all these tasks run on OpenPAI",
+    "parallel_jobs": "the number of jobs at once is --workers of Luigi, or parallel_jobs of a PaiSweep",
+    "tolerance": "the number of points that may fail is tolerance of a PaiSweep",
+}
+
+
+def check_class(task: luigi.Task) -> None:
+    """Check the class of a task, once; warnings are logged.
+
+    Raises:
+        SpecError: attributes are methods, because ``@property`` was forgotten, or have values of wrong types.
+    """
+    kind = type(task)
+    methods = _methods(kind)
+    wrong = [Problem(name, METHOD) for name in methods]
+    if wrong := wrong or [
+        *text_problems(task, "output_dir"),
+        *_flag_problems(task, "strict_shell", "runtime"),
+    ]:
+        name = "" if "name" in methods else str(task.name)  # type: ignore[attr-defined]  # of a JobTask
+        raise SpecError(name, wrong)
+    _warn(kind)
+
+
+def _flag_problems(task: object, *attributes: str) -> list[Problem]:
+    """Return a problem for each attribute that is neither true nor false."""
+    values = {name: getattr(task, name, False) for name in attributes}
+    wrong = {name: value for name, value in values.items() if not isinstance(value, (bool, int, type(None)))}
+    return [
+        Problem(name, f"{value!r} is not True or False; write it without quotes")
+        for name, value in wrong.items()
+    ]
+
+
+def text_problems(task: object, *attributes: str) -> list[Problem]:
+    """Return a problem for each attribute that is neither a string nor None."""
+    values = {name: getattr(task, name, None) for name in attributes}
+    wrong = {name: value for name, value in values.items() if not isinstance(value, (str, type(None)))}
+    return [Problem(name, f"{value!r} is not a string; use str() or quotes") for name, value in wrong.items()]
+
+
+@functools.lru_cache(maxsize=100)
+def _methods(kind: type) -> tuple[str, ...]:
+    """Return the names of properties of our classes that a user's class defines as methods."""
+    return tuple(
+        name for name in attribute_names(kind) if inspect.isfunction(inspect.getattr_static(kind, name))
+    )
+
+
+@functools.lru_cache(maxsize=100)
+def _warn(kind: type[luigi.Task]) -> None:
+    """Log warnings about a class, each once."""
+    warnings = [
+        f"{name} is no attribute of a task, and has no effect: did you mean {near}?"
+        for name, near in misspelt(kind, attribute_names(kind))
+        if name not in _MEANT
+    ]
+    warn_of_class(kind)
+    own = {name for each in users_classes(kind) for name in vars(each)}
+    effect = "tasks that differ in it are one job: use it in name and in the job"
+    if "name" not in own:  # the inherited name contains a hash of all parameters
+        effect = "it changes the name and not the job: use it in parameters or in protocol"
+    warnings += [
+        f"its parameter {name} is used nowhere, so that {effect}, or write significant=False"
+        for name in (_unused(kind) if own & {"name", "protocol"} else ())
+    ]
+    if call := _varying(kind):
+        warnings.append(
+            f"name uses {call}, whose value is another one in a later run, so that it submits a new job: "
+            "build it from parameters, such as a luigi.DateParameter, and with hashlib if you need a hash"
+        )
+    for warning in warnings:
+        logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
+
+
+@functools.lru_cache(maxsize=100)
+def warn_of_class(kind: type[luigi.Task]) -> None:
+    """Log warnings, each once, about a class of tasks or sweeps: a run() and attributes without effect."""
+    warnings = [f"{name} has no effect: {advice}" for name, advice in _foreign(kind)]
+    calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
+    if "run" not in calls and not is_ours(kind.run):
+        warnings.append("run() submits no job: call super().run() in it, or do without it")
+    for warning in warnings:
+        logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
+
+
+def _foreign(kind: type) -> Iterator[tuple[str, str]]:
+    """Yield attributes that users bring from elsewhere and that no code of the class uses, and advice."""
+    users = users_classes(kind)
+    own = {name: value for each in reversed(users) for name, value in vars(each).items()}
+    ours = {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
+    found = [name for name in own if name in _MEANT and name not in ours and not callable(own[name])]
+    if not found:
+        return
+    used = set[str]()
+    for tree in map(_tree, users):
+        if tree is None:
+            return
+        used |= _names_in(tree)
+        used |= {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+    for name in found:
+        if name not in used and not isinstance(own[name], luigi.Parameter):
+            yield name, _advice(ours, _MEANT[name])
+
+
+def _advice(ours: Collection[str], meant: str) -> str:
+    """Return what to write instead of an attribute from elsewhere, in a class with these attributes."""
+    if meant in ours:
+        return f"write {meant}"
+    if meant in _ADVICE:
+        return _ADVICE[meant]
+    if "points" in ours:
+        return "it is an attribute of tasks: set it in the class of the points"
+    if "protocol" in ours:
+        return "write it into the protocol"
+    return f"write {_OF_ROLES[meant]} of a TaskRole"
+
+
+def missing_attributes(kind: type) -> str:
+    """Return the required attributes that a class lacks, its place, and what to write; empty if none."""
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    advice = [text for (lacks, has), text in _INSTEAD.items() if lacks in missing and has in vars(kind)]
+    return "; ".join([f"{_place(kind)} has no {', no '.join(missing)}".lstrip(), *advice]) if missing else ""
+
+
+def _place(kind: type) -> str:
+    """Return the file and line of a class, in brackets; empty at Python's prompt."""
+    try:
+        return f" ({Path(inspect.getfile(kind)).name}:{inspect.getsourcelines(kind)[1]})"
+    except (OSError, TypeError):
+        return ""
+
+
+def _unused(kind: type[luigi.Task]) -> list[str]:
+    """Return the parameters that a class certainly does not use."""
+    classes = users_classes(kind)
+    own = {name: value for each in classes for name, value in vars(each).items()}
+    # a parameter that overrides an inherited attribute, such as ``image``, is used by the base class
+    used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}
+    parameters = [
+        name for name, value in own.items() if isinstance(value, luigi.Parameter) and value.significant
+    ]
+    for each in classes:
+        tree = _tree(each)
+        if tree is None or _uses_all(tree):
+            return []
+        used |= _names_in(tree)
+    return [name for name in parameters if name not in used]
+
+
+def _varying(kind: type) -> str:
+    """Return what a user's ``name`` calls or formats whose value is another one in a later run."""
+    getter = getattr(inspect.getattr_static(kind, "name", None), "fget", None)
+    tree = None if getter is None or is_ours(getter) else _tree(getter)
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Call) and _VARYING.fullmatch(name := ast.unparse(node.func)):
+            return f"{name}()"
+        if isinstance(node, ast.Constant) and re.search("%[HIMST]", str(node.value)):
+            return f"the time of day, {node.value!r}"
+    return ""
+
+
+def _tree(kind: Any) -> ast.AST | None:
+    """Return the code of a class or function; None if it has no source."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+
+
+def _names_in(tree: ast.AST) -> set[str]:
+    """Return the attributes and the constants in the code of a class."""
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return attributes | {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+
+
+def _uses_all(tree: ast.AST) -> bool:
+    """Return whether the code of a class may use parameters that it does not name."""
+    bases = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda)))
+    themselves = {argument.arg for node in functions for argument in node.args.args[:1]} | {"vars"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.decorator_list:  # luigi.util.requires may use parameters
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in _USE_ALL:
+            return True
+        if isinstance(node, ast.Name) and node.id in themselves and id(node) not in bases:
+            return True
+    return False
