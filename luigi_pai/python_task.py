@@ -185,7 +185,7 @@ class PaiPythonTask(PaiTask):
         if not any(f"${_FILE}" in role.command for role in roles if isinstance(role, TaskRole)):
             raise SpecError(self.name, [Problem("tasks", _NEVER_RUNS)])
         self._check_secrets(self.job() if self.strict_shell else job)  # without the shell's quotes
-        return [*super()._check(job), *(f"work {each}" for each in self._payload().warnings)]
+        return [*super()._check(job), *(f"work {each}" for each in payload.warnings)]
 
     def _check_secrets(self, job: PaiJob | JobProtocol) -> None:
         """Check that a job without its payload, and its tags, have no secret in clear."""

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.logs.reader import STREAMS
-from luigi_pai.api.logs.source import SHORT
+from luigi_pai.api.logs.source import PART, SHORT
 from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiHttpError
 from luigi_pai.redaction import redacted_parts
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _FOLDER = "_logs"  # folder of the copies; Hadoop's own readers skip names that begin with an underscore
-_PART = 2 * 1024 * 1024  # bytes of one request
 _PATIENCE = 10.0  # seconds for which a transient error of the cluster is retried
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
 
@@ -112,12 +111,12 @@ class KeptLogs:
         """Yield the parts of a log."""
         start = 0
         while True:
-            fetch = functools.partial(self._api.log_files.part, file, start, _PART)
+            fetch = functools.partial(self._api.log_files.part, file, start, PART)
             with at_most(SHORT):
                 part, whole = fetch() if file.paged else self._request(fetch)
             yield part
             start += len(part)
-            if not part or (len(part) < _PART and start >= whole):
+            if not part or (len(part) < PART and start >= whole):
                 return
 
     def _request(self, request: Callable[[], T]) -> T:

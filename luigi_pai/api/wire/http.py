@@ -32,7 +32,6 @@ class HttpClient:
         verify: True, False, or a file of CA certificates.
         connections: maximum number of connections that are kept open to one server.
         repeats: the repetitions that urllib3 makes; none by default.
-
     """
 
     def __init__(self, *, verify: bool | str, connections: int, repeats: Retry | int = 0) -> None:

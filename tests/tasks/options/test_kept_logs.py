@@ -85,7 +85,7 @@ def test_memory_is_bounded_by_parts(local_pai_v2, as_settings, monkeypatch):
             raise ServerFault("busy", status=503)
         return part(self, file, start, min(size, 100_000))
 
-    monkeypatch.setattr("luigi_pai.work.kept_logs._PART", 100_000)
+    monkeypatch.setattr("luigi_pai.work.kept_logs.PART", 100_000)
     monkeypatch.setattr(LogFiles, "part", shaky)
     task = Train(name=unique(), command="seq 100000")
     task.run()
@@ -98,7 +98,7 @@ def test_memory_is_bounded_by_parts(local_pai_v2, as_settings, monkeypatch):
 def test_your_password_is_masked_in_the_copies(local_pai_v2, as_settings, monkeypatch):
     """Also where two requests each return a part of it."""
     as_settings(local_pai_v2)
-    monkeypatch.setattr("luigi_pai.work.kept_logs._PART", 10)
+    monkeypatch.setattr("luigi_pai.work.kept_logs.PART", 10)
     task = Train(name=unique(), command=f"echo the password is {local_pai_v2.password}, and no more")
     task.run()
     assert kept(task)["worker-0.stdout"] == "the password is ******, and no more\n"
@@ -119,7 +119,7 @@ def test_a_log_that_breaks_off_is_never_half_a_file(local_pai_v2, as_settings, m
             raise ServerFault("the disk is gone", status=500)
         return part(self, file, start, 1000) if file.name == "stdout" else part(self, file, start, size)
 
-    monkeypatch.setattr("luigi_pai.work.kept_logs._PART", 1000)
+    monkeypatch.setattr("luigi_pai.work.kept_logs.PART", 1000)
     monkeypatch.setattr("luigi_pai.work.kept_logs._PATIENCE", 0.1)
     monkeypatch.setattr(LogFiles, "part", broken)
     task.run()
