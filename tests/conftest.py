@@ -16,7 +16,7 @@ import pytest
 from browser import CHROMIUM, MISSING, Browser
 from clocks import MovableClock
 from faulty_pai import FaultyPai
-from guard import guard_connections, guard_home
+from guard import guard_connections, guard_home, guard_processes
 from process_state import install_clock
 from webhdfs_server import serving
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logging.getLogger("asyncio").propagate = False
 
 guard_connections()
+guard_processes()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background job
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -86,7 +87,7 @@ OLDEST = (
     "testing",
     # all at once
     "whole/test_end_to_end.py",
-    "whole/test_end_to_end_v2.py",
+    "whole/test_protocols.py",
     "whole/test_first_example.py",
 )
 

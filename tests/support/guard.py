@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
+import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["guard_connections", "guard_home"]
+__all__ = ["guard_connections", "guard_home", "guard_processes"]
 
 DEFAULT_PORT = 9186  # of pai_url: whatever a user serves there is none of the tests' business
 _LOOPBACK = ("127.", "::1", "localhost", "::ffff:127.")
@@ -19,17 +19,13 @@ _OF_TOOLS = {"XDG_CACHE_HOME": ".cache", "PIP_CONFIG_FILE": ".config/pip/pip.con
 
 def guard_connections() -> None:
     """Let connections of this process to another machine fail, and refuse those to the default port."""
-    original = socket.socket.connect, socket.socket.connect_ex
+    sys.addaudithook(_check)
 
-    def connect(self: socket.socket, address: Any) -> None:
-        _check(self, address)
-        original[0](self, address)
 
-    def connect_ex(self: socket.socket, address: Any) -> int:
-        _check(self, address)
-        return original[1](self, address)
-
-    socket.socket.connect, socket.socket.connect_ex = connect, connect_ex  # type: ignore[method-assign]
+def guard_processes() -> None:
+    """Guard the connections of the Python processes that this one starts, by their ``sitecustomize``."""
+    folders = [str(Path(__file__).parent / "guarded"), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
 
 
 def guard_home(folder: Path) -> None:
@@ -44,10 +40,11 @@ def guard_home(folder: Path) -> None:
     os.environ["HOME"] = str(folder)
 
 
-def _check(own: socket.socket, address: Any) -> None:
-    if own.family not in (socket.AF_INET, socket.AF_INET6):
+def _check(event: str, arguments: tuple[Any, ...]) -> None:
+    """Judge the event ``socket.connect``, whose arguments are the socket and the address."""
+    if event != "socket.connect" or not isinstance(arguments[1], tuple):
         return
-    host, port = str(address[0]), address[1]
+    host, port = str(arguments[1][0]), arguments[1][1]
     if port == DEFAULT_PORT:
         raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
     if not host.startswith(_LOOPBACK):

@@ -1,8 +1,7 @@
-"""PaiTasks on the local OpenPAI: commands run for real, results and memory lie on its HDFS."""
+"""PaiTasks on the local OpenPAIs: commands run for real, results and memory lie on their HDFS."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,30 +9,24 @@ from concurrent.futures import ThreadPoolExecutor
 import luigi
 import pytest
 import requests
-from pipelines import Code, CodeFolder, build, new_process
+from pipelines import Code, CodeFolder, ask, build, jobs_of, new_process
 from ports import own_port
 
-from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole
+from luigi_pai import HdfsTarget, OpenPai, PaiJobFailed, PaiTask, TaskRole
 from luigi_pai.files import HdfsError
 from luigi_pai.local import LocalPai
 
-_serial = itertools.count()
-
 COMMAND = """
-echo "{\\"role\\": \\"$PAI_CURRENT_TASK_ROLE_NAME\\", \\"code\\": \\"$(cat lib/hello.txt)\\"}" > metrics.json
-until [ -e FILE ]; do sleep 0.1; done
+test "$PAI_JOB_NAME" = @JOB@ && test "$PAI_CURRENT_TASK_ROLE_NAME" = the_main || exit 7
+printf '{"code": "%s", "hosts": "%s"}' "$(cat lib/hello.txt)" "$PAI_TASK_ROLE_the_main_HOST_LIST" \\
+    > metrics.json
+until [ -e @FILE@ ]; do sleep 0.1; done
 hdfs dfs -put -f metrics.json $PAI_OUTPUT_DIR/
 """.strip()
 
 
-@pytest.fixture
-def name():
-    """A job name that no other test has."""
-    return f"e2e-{time.time_ns():x}-{next(_serial)}"
-
-
 class Train(CodeFolder, PaiTask):
-    """A job that reads its code folder and writes metrics."""
+    """A job as users of v1 have them: code folder, output folder, v1 variables, a role name odd to v2."""
 
     name = luigi.Parameter()
     until = luigi.Parameter(default=".")
@@ -41,7 +34,7 @@ class Train(CodeFolder, PaiTask):
 
     @property
     def tasks(self):
-        return [TaskRole("main", COMMAND.replace("FILE", self.until))]
+        return [TaskRole("the_main", COMMAND.replace("@FILE@", self.until).replace("@JOB@", self.name))]
 
 
 class Report(luigi.Task):
@@ -57,7 +50,7 @@ class Report(luigi.Task):
 
     def run(self):
         with (self.input() / "metrics.json").open() as metrics, self.output().open("w") as report:
-            report.write(json.load(metrics)["code"])
+            report.write(json.dumps(json.load(metrics)))
 
 
 class Broken(PaiTask):
@@ -70,35 +63,28 @@ class Broken(PaiTask):
 
 def delete(cluster, job: str) -> None:
     """Have the server forget a job, as 0.x does 12 hours after its end."""
-    login = {"username": cluster.username, "password": cluster.password}
-    token = requests.post(f"{cluster.url}/api/v1/token", json=login, timeout=5).json()["token"]
-    reply = requests.delete(
-        f"{cluster.url}/api/v1/jobs/{job}", headers={"Authorization": f"Bearer {token}"}, timeout=5
-    )
-    assert reply.status_code == 202
-
-
-def jobs_of(cluster, name: str) -> list[str]:
-    rows = requests.get(f"{cluster.url}/api/v1/jobs", timeout=5).json()
-    return sorted(row["name"] for row in rows if row["name"].startswith(name))
+    assert ask(cluster, f"/api/v1/jobs/{job}", "DELETE").status_code == 202
 
 
 @pytest.mark.slow
-def test_a_pipeline_through_hdfs(cluster, name):
+def test_a_pipeline_through_hdfs(any_cluster, name):
     """Code goes to HDFS, the job fetches it and writes its metrics, a later task reads them."""
     assert build(Report(name))
     with HdfsTarget(f"/{name}/report.txt").open() as report:
-        assert report.read() == "from HDFS"
+        metrics = json.load(report)
+    assert metrics["code"] == "from HDFS"
+    assert metrics["hosts"].startswith("127.0.0.1:")
     with (Train(name).output() / "_SUCCESS").open() as flag:
         assert flag.read() == f"{name}\n"
-    assert jobs_of(cluster, name) == [name]
+    assert jobs_of(any_cluster, name) == [name]
     new_process()
     assert build(Report(name))
-    assert jobs_of(cluster, name) == [name]
+    assert jobs_of(any_cluster, name) == [name]
 
 
 @pytest.mark.slow
-def test_the_output_folder_is_there_before_the_job(cluster, name):
+@pytest.mark.usefixtures("cluster")
+def test_the_output_folder_is_there_before_the_job(name):
     """A command that writes into its output folder without making it succeeds: 0.7 does not make it."""
 
     class Writes(PaiTask):
@@ -107,12 +93,11 @@ def test_the_output_folder_is_there_before_the_job(cluster, name):
         tasks = [TaskRole("main", "hdfs dfs -test -d $PAI_OUTPUT_DIR")]
 
     assert build(Writes(name))
-    assert cluster.username
 
 
 @pytest.mark.slow
-def test_a_job_without_an_output_folder_uses_the_servers(cluster, name):
-    """With output_dir None the server chooses and makes the folder, and output() knows where."""
+def test_a_job_without_an_output_folder_uses_the_servers(any_cluster, name):
+    """v1 servers choose a folder for output_dir None; on later ones, that folder is made."""
 
     class Default(PaiTask):
         name = luigi.Parameter()
@@ -122,7 +107,7 @@ def test_a_job_without_an_output_folder_uses_the_servers(cluster, name):
 
     task = Default(name)
     assert build(task)
-    with HdfsTarget(f"/Output/{cluster.username}/{name}/one").open() as one:
+    with HdfsTarget(f"/Output/{any_cluster.username}/{name}/one").open() as one:
         assert one.read() == "1\n"
     with (task.output() / "one").open() as one:
         assert one.read() == "1\n"
@@ -130,32 +115,49 @@ def test_a_job_without_an_output_folder_uses_the_servers(cluster, name):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
-def test_a_failure_says_why(name):
+@pytest.mark.usefixtures("any_cluster")
+def test_a_failure_says_why(request, name):
     """A failed job's error holds exit code, diagnostics with the last lines, and links that work."""
     with pytest.raises(PaiJobFailed) as caught:
         Broken(name).run()
     text = str(caught.value)
-    assert f"job {name!r} ended as FAILED with exit code 3" in text
-    assert "no such layer" in text
+    is_v1 = request.node.callspec.params["any_cluster"] == "v1"
+    code = "3" if is_v1 else "255, its command with 3"
+    assert f"job {name!r} ended as FAILED with exit code {code}" in text
+    assert ("no such layer" if is_v1 else "last lines of main[0]:\n    working\n    no such layer\n") in text
     links = [line.split(": ", 1)[1] for line in text.splitlines() if "http" in line]
-    assert len(links) == 2
-    page, log = (requests.get(link, timeout=5) for link in links)
-    assert page.status_code == log.status_code == 200
+    assert len(links) == 1 + is_v1
+    page, *logs = (requests.get(link, timeout=5) for link in links)
+    assert page.status_code == 200
     assert name in page.text
-    assert "working" in log.text
+    assert [log.status_code for log in logs] == [200] * is_v1
+    assert all("working" in log.text for log in logs)
 
 
 @pytest.mark.slow
-def test_after_failures_a_new_attempt_and_its_success(cluster, name, monkeypatch):
+def test_after_failures_a_new_attempt_and_its_success(any_cluster, name, monkeypatch):
     """A failed job is followed by NAME__attempt2 in a later process, whose success completes the task."""
     assert not build(Broken(name))
     new_process()
     monkeypatch.setattr(Broken, "tasks", [TaskRole("main", "true")])
     assert build(Broken(name))
-    assert jobs_of(cluster, name) == [name, f"{name}__attempt2"]
+    assert jobs_of(any_cluster, name) == [name, f"{name}__attempt2"]
     new_process()
     assert Broken(name).complete()
+
+
+@pytest.mark.slow
+def test_a_job_is_stopped_from_luigis_page(any_cluster, name):
+    """`stop` of the scheduler ends the job as STOPPED."""
+    task = type("Sleeps", (PaiTask,), {"name": name, "image": "x", "tasks": [TaskRole("main", "sleep 60")]})()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(task.run)
+        while not jobs_of(any_cluster, name):
+            assert not running.done(), running.exception()
+            time.sleep(0.05)
+        OpenPai().cluster().stop(name)
+        with pytest.raises(PaiJobFailed, match="ended as STOPPED"):
+            running.result(30)
 
 
 @pytest.mark.slow
@@ -293,21 +295,17 @@ def test_hdfs_that_fails_after_the_success_fails_no_task(cluster, name, settings
 
 
 @pytest.mark.slow
-def test_the_server_is_killed_in_the_middle(settings, name, tmp_path):
+@pytest.mark.parametrize("api", ["v1", "v2", "ltp"])
+def test_the_server_is_killed_in_the_middle(as_settings, name, tmp_path, api):
     """A server that is killed and comes back while the job runs costs the task nothing."""
-    with LocalPai(tmp_path / "data", api="v1", port=own_port()) as server:
-        settings(
-            pai_url=server.url,
-            password=server.password,
-            webhdfs_url=server.webhdfs_url,
-            poll_min=0.05,
-            poll_max=0.2,
-        )
+    with LocalPai(tmp_path / "data", api=api, port=own_port(), hdfs=True) as server:
+        as_settings(server)
         assert build(Code(name))
         task = Train(name, until=str(tmp_path / "go"))
         with ThreadPoolExecutor(1) as pool:
             running = pool.submit(task.run)
-            while not list(server.data.glob("jobs/*/attempt1/main-0/work/metrics.json")):
+            while not list(server.data.glob("jobs/*/attempt1/the*main-0/work/metrics.json")):
+                assert not running.done(), running.exception()
                 time.sleep(0.02)
             server.kill()
             time.sleep(0.5)
@@ -317,4 +315,4 @@ def test_the_server_is_killed_in_the_middle(settings, name, tmp_path):
         assert task.complete()
         assert jobs_of(server, name) == [name]
         with (task.output() / "metrics.json").open() as metrics:
-            assert json.load(metrics) == {"role": "main", "code": "from HDFS"}
+            assert json.load(metrics)["code"] == "from HDFS"

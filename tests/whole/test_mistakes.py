@@ -19,7 +19,7 @@ import pytest
 import yaml
 from front_door import FrontDoor
 from local_client import LocalClient, role
-from places import DATA, ROOT
+from places import DATA
 from ports import refused_port
 from transports import make_certificate
 
@@ -131,7 +131,6 @@ class Train(PaiTask):
 V1 = '{"jobName": "mistakes-v1", "image": "python:3", "taskRoles": [{"name": "main", "command": "true"}]}'
 
 
-GUARDED = ROOT / "tests" / "support" / "guarded"
 MISTAKES = yaml.safe_load((DATA / "mistakes.yaml").read_text(encoding="utf-8"))
 
 
@@ -373,12 +372,11 @@ def test_in_a_test(tested, fill, made):
 
 
 def run(command, folder, environment):
-    """Return what a process prints, and its exit code; it is guarded as the tests are."""
-    path = os.pathsep.join(filter(None, [str(GUARDED), os.environ.get("PYTHONPATH")]))
+    """Return what a process prints, and its exit code."""
     ended = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
