@@ -33,8 +33,10 @@ logging.getLogger("asyncio").propagate = False
 guard_connections()
 guard_processes()
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background job
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background job ignores the first, and nohup the second; processes that tests start would, too.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 HERE = Path(__file__).parent
