@@ -15,7 +15,7 @@ import luigi.configuration
 import pytest
 from browser import CHROMIUM, MISSING, Browser
 from clocks import MovableClock
-from faulty_pai import FaultyPai
+from faulty_pai import FaultyPai, nfs
 from guard import guard_connections, guard_home, guard_processes
 from process_state import install_clock
 from webhdfs_server import serving
@@ -233,8 +233,7 @@ def storage(tmp_path: Path, pai: FaultyPai, settings: Callable[..., None]) -> Pa
     root = tmp_path / "nfs1"
     root.mkdir()
     pai.release = "1.8.0"
-    where = {"server": "127.0.0.1", "path": str(root)}
-    pai.storages["nfs1"] = {"type": "nfs", "share": True, "readOnly": False, "data": where}
+    pai.storages["nfs1"] = nfs(root)
     settings(storage="nfs1")
     return root
 

@@ -18,7 +18,7 @@ from chaos.dice import ROUNDS, SEED
 from chaos.interleaving import FATES, GO, LOST, Interleaving, KilledError
 from chaos.small_hdfs import SmallHdfs
 from chaos.small_storage import SmallStorage
-from faulty_pai import PASSWORD, FaultyPai
+from faulty_pai import PASSWORD, FaultyPai, nfs
 from hypothesis import HealthCheck, Phase, seed, settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as play
@@ -335,8 +335,7 @@ def servers():
     for release in RELEASES["hdfs"]:
         made[release] = Server()
         made[release].release = release
-        data = {"server": "127.0.0.1", "path": ""}
-        made[release].storages["nfs1"] = {"type": "nfs", "share": True, "readOnly": False, "data": data}
+        made[release].storages["nfs1"] = nfs("")
     yield made
     for server in made.values():
         server.close()

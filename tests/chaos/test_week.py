@@ -1,21 +1,23 @@
 """A week of a process that watches jobs and runs tasks, on a clock that its waits move: nothing grows.
 
-Jobs begin and end all the time, tokens are revoked, lists are cut, and the server forgets.
+Jobs start and end all the time, tokens are revoked, lists are cut, and the server forgets.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import random
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import luigi
 import psutil
 import pytest
 from chaos.dice import ROUNDS, SEED
 from clocks import MovableClock
-from faulty_pai import FaultyPai
+from faulty_pai import FaultyPai, nfs
 from process_state import install_clock
 
 from luigi_pai import OpenPai, PaiTask, TaskRole
@@ -64,8 +66,10 @@ class Day:
     """What a process has, at the end of a day, and what it asked for."""
 
     objects: int
-    files: int
-    threads: int  # but for the pools of the test's servers
+    descriptors: int
+    threads: int  # except the pools of the test's servers
+    written: int  # files of the day, on HDFS or the storage
+    state: int  # files of the day, in the state folder of this user
     busiest: int  # requests in the busiest hour
     logins: int
 
@@ -77,6 +81,7 @@ class Week:
     pai: ForgetfulPai
     clock: MovableClock
     chance: random.Random
+    folders: list[Path]  # HDFS or the storage, and the state folder
     begun: int = 0
 
     def begin(self, watcher: Watcher, book) -> None:
@@ -97,13 +102,15 @@ class Week:
             self.begin(watcher, book)
         for _ in range(DAYS):
             logins, hours = self.pai.logins, []
+            already = [files_in(folder) for folder in self.folders]
             for _ in range(24):
                 before = len(self.pai.calls)
                 self.live_for_an_hour(watcher, book)
                 hours.append(len(self.pai.calls) - before)
             gc.collect()
-            found = len(gc.get_objects()), psutil.Process().num_fds(), threads()
-            days.append(Day(*found, max(hours), self.pai.logins - logins))
+            held = len(gc.get_objects()), psutil.Process().num_fds(), threads()
+            made = (files_in(folder) - old for folder, old in zip(self.folders, already, strict=True))
+            days.append(Day(*held, *made, max(hours), self.pai.logins - logins))
         return days
 
     def live_for_an_hour(self, watcher: Watcher, book) -> None:
@@ -122,27 +129,45 @@ class Week:
 
 
 def threads() -> int:
-    """Return how many this process has, but for those in the pools of the test's servers."""
+    """Return how many this process has, except those in the pools of the test's servers."""
     return sum(not thread.name.startswith(POOLS) for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"] if ROUNDS > 1 else ["1.8.0"])
-def test_nothing_grows(release, hdfs, settings, monkeypatch):  # noqa: ARG001  the tasks have it
-    """Not from the first day to the last: objects, descriptors, threads, requests and logins in an hour."""
+def files_in(folder: Path) -> int:
+    return sum(path.is_file() for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("release", "place"),
+    [("0.7.1", "hdfs"), ("1.8.0", "hdfs"), ("1.8.0", "storage"), ("ltp-1.5", "storage"), ("1.8.0", None)]
+    if ROUNDS > 1
+    else [("1.8.0", "hdfs"), ("1.8.0", "storage")],
+)
+def test_nothing_grows(release, place, request, settings, tmp_path, monkeypatch):
+    """From the first day to the last: objects, descriptors, threads, files, requests and logins."""
     clock = MovableClock()
     install_clock(clock, monkeypatch)
     monkeypatch.setattr(BoundedCache.__init__, "__defaults__", (ENTRIES,))
     pai = ForgetfulPai(clock)
     pai.release = release
     settings(pai_url=pai.url, username="admin", password="admin-password", poll_min=60, poll_max=900)
+    folder = tmp_path / "place"
+    if place == "hdfs":
+        folder = request.getfixturevalue("hdfs")
+    elif place == "storage":
+        folder.mkdir()
+        pai.storages["nfs1"] = nfs(folder)
+        settings(storage="nfs1")
     try:
-        week = Week(pai, clock, random.Random(SEED))
+        week = Week(pai, clock, random.Random(SEED), [folder, Path(os.environ["XDG_STATE_HOME"])])
         first, *_, last = week.live()
     finally:
         pai.close()
     assert week.begun > 50 * DAYS
     assert last.objects < first.objects + LEAST_GROWTH, (first, last)
-    assert last.files <= first.files
+    assert last.descriptors <= first.descriptors
+    assert last.written <= first.written
+    assert last.state <= first.state
     assert last.threads <= first.threads
     assert last.busiest < 1.5 * first.busiest, (first, last)
     assert last.logins < 1.5 * first.logins, (first, last)

@@ -25,6 +25,7 @@ from request_limits import RequestLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 USER = "admin"
 PASSWORD = "admin-password"  # the value that tests look for in logs and errors
@@ -75,6 +76,12 @@ RELEASES = {
         is_ltp=True,
     ),
 }
+
+
+def nfs(folder: Path | str) -> dict[str, Any]:
+    """Return a storage, as the server shows it, that is a folder of this machine."""
+    where = {"server": "127.0.0.1", "path": str(folder)}
+    return {"type": "nfs", "share": True, "readOnly": False, "data": where}
 
 
 class FaultyPai(FaultServer):
