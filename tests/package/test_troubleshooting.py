@@ -24,7 +24,7 @@ def page():
 
 
 def rows(title):
-    """Return the cells of each row of the tables that begin with a title."""
+    """Return the cells of each row of the tables whose first heading is a title."""
     found = []
     for table in re.findall(r"(?:^\|.*\n)+", page(), flags=re.MULTILINE):
         first, _, *body = [
@@ -68,7 +68,7 @@ def test_every_error_is_there_with_its_next_step():
     assert {name for name, step in named.items() if not step} == grouping
 
 
-@pytest.mark.parametrize("text", [row[0] for row in rows("text")])
+@pytest.mark.parametrize("text", [row[0] for row in rows("message")])
 def test_a_text_is_really_said(text):
     """Each piece of it stands in the package, or in the text about a mistake."""
     (quoted,) = re.findall(r"^`(.*)`$", text)
