@@ -139,7 +139,7 @@ def local(
 
     from luigi_pai.local import command as foreground  # noqa: PLC0415 - tornado is loaded only here
     from luigi_pai.local import serve  # noqa: PLC0415 - as above
-    from luigi_pai.local.config.fault_rules import read_faults  # noqa: PLC0415 - as above
+    from luigi_pai.local.config.rules import read_faults  # noqa: PLC0415 - as above
     from luigi_pai.local.config.settings import (  # noqa: PLC0415 - as above
         DEFAULT_API,
         DEFAULT_PASSWORD,

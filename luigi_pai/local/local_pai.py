@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
+from luigi_pai.local.config.rules import CONTENTS_PATH, FAULTS_PATH, JOB_SCRIPTS_PATH
 from luigi_pai.local.config.settings import (
     DEFAULT_API,
     DEFAULT_USER,
@@ -29,7 +29,6 @@ from luigi_pai.local.config.settings import (
     whereabouts,
 )
 from luigi_pai.local.container.processes import kill_all_under
-from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
 from luigi_pai.local.luigi_config import open_pai_section
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tornado.netutil import bind_sockets
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.accounts.users import Tokens, Users
 from luigi_pai.local.app import make_app
-from luigi_pai.local.config.fault_rules import parse_faults
+from luigi_pai.local.config.rules import JobScripts, parse_faults
 from luigi_pai.local.config.settings import (
     Address,
     HdfsAddress,
@@ -29,7 +29,6 @@ from luigi_pai.local.config.settings import (
     write_whereabouts,
 )
 from luigi_pai.local.container.processes import Orphans
-from luigi_pai.local.container.scripted import JobScripts
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.door import Door

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.fault_rules import parse_faults
+from luigi_pai.local.config.rules import parse_faults
 from luigi_pai.local.releases import RELEASES
 
 if TYPE_CHECKING:

@@ -12,20 +12,21 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.jobspec.templates.secrets import mask
 from luigi_pai.local.container import processes
+from luigi_pai.local.container.environment import MOUNTS_VARIABLE
 from luigi_pai.local.container.namespace import inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from luigi_pai.local.config.settings import HdfsAddress
-    from luigi_pai.local.container.storages import Storages
+    from luigi_pai.local.launcher.task_runner import Services
     from luigi_pai.local.store.records import Attempt, Job, Task
 
 
@@ -36,8 +37,6 @@ class TaskStart:
     Attributes:
         tasks: all tasks of the attempt; the ports of every task are already reserved.
         allocated: container ids of the tasks that have resources. Others, if not started, have no address.
-        application_id: the attempt's id as YARN writes it.
-        bin: the folder of the ``hdfs`` and ``hadoop`` commands.
     """
 
     job: Job
@@ -46,11 +45,7 @@ class TaskStart:
     task: Task
     files: TaskFiles
     allocated: Container[str]
-    application_id: str
-    secrets: Mapping[str, Any]
-    bin: Path
-    hdfs: HdfsAddress
-    storages: Storages
+    services: Services
 
     @property
     def role(self) -> Mapping[str, Any]:
@@ -58,12 +53,9 @@ class TaskStart:
         return next(role for role in self.job.roles if role["name"] == self.task.role)
 
 
-Preparation = tuple["Callable[[], Mapping[str, Path] | None]", "Mapping[str, str]"]
-"""A pair: a function that makes a task's files (it may raise OSError) and returns its mounts, if it has any,
-as absolute path -> folder; and the environment of its process."""
-
-MOUNTS_VARIABLE = "LUIGI_PAI_MOUNTS"
-"""Name of the variable with the folder in which a task's storages are; empty if it is the root folder."""
+MakeFiles = Callable[[], "Mapping[str, Path] | None"]
+"""A function that makes a task's files, and returns its mounts, if any, as absolute path -> folder; it may
+raise OSError."""
 
 _MAX_CODE_BYTES = 200_000_000
 """Maximum size of a code folder in bytes. A task with a larger code folder fails, as on OpenPAI 0.7."""
@@ -199,7 +191,9 @@ class JobFolders:
         """Return the files of a task, given the name of its folder."""
         return TaskFiles(self.root / folder)
 
-    def start(self, files: TaskFiles, preparation: Preparation) -> tuple[subprocess.Popen[bytes], str | None]:
+    def start(
+        self, files: TaskFiles, make_files: MakeFiles, environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], str | None]:
         """Make a task's files and start its process in a new session. Blocks, so call it in another thread.
 
         Returns:
@@ -209,7 +203,6 @@ class JobFolders:
             OSError: the files cannot be written, or the process cannot be started.
             ValueError: an environment variable has an illegal name or value.
         """
-        make_files, environment = preparation
         mounts = make_files()
         command = [self._bash, str(self._script), str(files.folder)]
         if mounts:

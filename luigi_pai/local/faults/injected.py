@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.fault_rules import CONTROL, Faults, parse_faults
-from luigi_pai.local.container.scripted import parse_job_scripts
+from luigi_pai.local.config.rules import CONTROL, Faults, parse_faults, parse_job_scripts
 from luigi_pai.local.faults.connections import Answer, Fate, break_off, send
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path
 from luigi_pai.local.rest.base import PREFIX, RACE
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from tornado.httputil import HTTPHeaders, RequestStartLine
 
-    from luigi_pai.local.config.fault_rules import Rule
+    from luigi_pai.local.config.rules import Rule
     from luigi_pai.local.rest.base import Api
 
 

@@ -8,10 +8,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.container import processes, v1
-from luigi_pai.local.container.scripted import prepare_scripted
+from luigi_pai.local.container import processes
+from luigi_pai.local.container.environment import task_environment
+from luigi_pai.local.container.runtime import prepare
+from luigi_pai.local.container.runtime_exit import runtime_exit
 from luigi_pai.local.container.task_files import TaskStart, redactor
-from luigi_pai.local.container.v2 import runtime as v2
 from luigi_pai.local.store.database import now_ms
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from luigi_pai.local.config.rules import JobScripts
     from luigi_pai.local.config.settings import HdfsAddress
     from luigi_pai.local.container.processes import Orphans
-    from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.container.storages import Storages
-    from luigi_pai.local.container.task_files import JobFolders, Preparation, TaskFiles
+    from luigi_pai.local.container.task_files import JobFolders, TaskFiles
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
@@ -60,8 +61,6 @@ _EXIT_NOT_STARTED = 1
 """Exit code of a task whose process cannot be started."""
 
 _SIGNALLED = 128
-_PREPARE = {"v1": v1.prepare, "v2": v2.prepare}
-_EXIT_OF = {"v1": v1.exit_of, "v2": v2.exit_of}
 
 
 class TaskLost(Exception):
@@ -111,9 +110,9 @@ class TaskRunner:
             task.launched = now_ms()
             self._services.store.save_task(task)
         try:
-            preparation = self._prepare(task, tasks, allocated)
+            start = TaskStart(self._job, self._attempt, tasks, task, files, allocated, self._services)
             child, task.pid_started = await asyncio.to_thread(
-                self._services.folders.start, files, preparation
+                self._services.folders.start, files, prepare(start), task_environment(start)
             )
         except Exception as error:  # noqa: BLE001 - a job may ask for something unforeseen
             reason = str(error) if isinstance(error, OSError | ValueError) else repr(error)
@@ -126,25 +125,6 @@ class TaskRunner:
             self._services.orphans.children.add(child.pid)
             task.pid = child.pid
         self._services.store.save_task(task)
-
-    def _prepare(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> Preparation:
-        services = self._services
-        start = TaskStart(
-            job=self._job,
-            attempt=self._attempt,
-            tasks=tasks,
-            task=task,
-            files=self._files(task),
-            allocated=allocated,
-            application_id=self._attempt.application_id(services.store.cluster_timestamp),
-            secrets=services.store.secrets(self._job),
-            bin=services.bin,
-            hdfs=services.hdfs,
-            storages=services.storages,
-        )
-        script = services.scripts.of(self._job.id)
-        prepare = _PREPARE[self._job.release.api]
-        return prepare(start) if script is None else prepare_scripted(start, script)
 
     async def ended(self, task: Task) -> None:
         """Wait until a task has ended, end its remaining processes, and save its exit code.
@@ -187,11 +167,11 @@ class TaskRunner:
         return code if code >= 0 else _SIGNALLED - code
 
     async def _set_exit(self, task: Task, code: int) -> None:
-        if code:
-            redact = redactor(self._services.store.secrets(self._job))
-            exit_of = _EXIT_OF[self._job.release.api]
-            code, info = await asyncio.to_thread(exit_of, code, self._files(task), redact)
-            task.exit_info = None if info is None else json.dumps(info)
+        if code and self._job.release.api == "v2":
+            redact, files = redactor(self._services.store.secrets(self._job)), self._files(task)
+            logs = (files.stdout, files.stderr)
+            code, info = await asyncio.to_thread(runtime_exit, code, logs, files.runtime, redact)
+            task.exit_info = json.dumps(info)
         task.exit_code = code
 
     async def clean_up(self, tasks: Iterable[Task]) -> None:

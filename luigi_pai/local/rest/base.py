@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from luigi_pai.local.accounts.users import Tokens, Users
-    from luigi_pai.local.config.fault_rules import Faults
+    from luigi_pai.local.config.rules import Faults, JobScripts
     from luigi_pai.local.config.settings import Address
-    from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.container.storages import Storages
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.hdfs.cluster import ClusterHdfs

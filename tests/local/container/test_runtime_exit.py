@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from luigi_pai.local.container.runtime_exit import runtime_exit
 from luigi_pai.local.container.task_files import redactor
-from luigi_pai.local.container.v2.runtime_exit import runtime_exit
 
 
 @pytest.fixture

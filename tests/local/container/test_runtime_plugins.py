@@ -10,8 +10,8 @@ import pytest
 from protocol_client import ProtocolClient, plugin, protocol, task_role
 
 from luigi_pai.local import LocalPai
-from luigi_pai.local.container.v2.protocol_spec import job_spec
-from luigi_pai.local.container.v2.runtime import BEFORE, role_scripts
+from luigi_pai.local.container.protocol_spec import job_spec
+from luigi_pai.local.container.runtime import BEFORE, role_scripts
 
 BOTH_QUOTES = """echo "it's" """
 

@@ -15,7 +15,7 @@ from local_client import LocalClient, unique
 from luigi_pai.errors import ConfigError
 from luigi_pai.files import HdfsError, WebHdfs
 from luigi_pai.local import LocalPai
-from luigi_pai.local.config.fault_rules import parse_faults, read_faults
+from luigi_pai.local.config.rules import parse_faults, read_faults
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ from event_loop import in_a_loop, until
 from local_client import role
 from protocol_client import protocol, task_role
 
+from luigi_pai.local.config.rules import JobScripts
 from luigi_pai.local.config.settings import HdfsAddress, virtual_clusters
 from luigi_pai.local.container import processes
 from luigi_pai.local.container.processes import Orphans
-from luigi_pai.local.container.scripted import JobScripts
+from luigi_pai.local.container.protocol_spec import job_spec
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
-from luigi_pai.local.container.v2.protocol_spec import job_spec
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.task_runner import Services

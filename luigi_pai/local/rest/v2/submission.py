@@ -12,7 +12,7 @@ from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import entrypoints
 from luigi_pai.jobspec.templates.secrets import masked
 from luigi_pai.jobspec.validate_protocol import validate_protocol
-from luigi_pai.local.container.v2.protocol_spec import job_spec
+from luigi_pai.local.container.protocol_spec import job_spec
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base import MAX_JOB_PORTS, MAX_TASKS, is_too_large
 from luigi_pai.redaction import MASK

@@ -1,31 +1,29 @@
-"""Prepares a v2 task: writes the scripts of its command and of its plugins, and mounts its storages.
+"""Prepares a task: writes the scripts of its command and of its plugins, and mounts its storages.
 
-The scripts are like those of OpenPAI 1.8.0's runtime (v0.1.11). All plugins are prepared before any command
-runs. A plugin may have a script that runs before the command, and a script that runs after it. The scripts
-after the command run in reverse order, and only if the command succeeded. Secrets are not quoted or escaped.
+The scripts of v2 tasks are like those of OpenPAI 1.8.0's runtime (v0.1.11). All plugins are prepared before
+any command runs. A plugin may have a script that runs before the command, and a script that runs after it.
+The scripts after the command run in reverse order, and only if the command succeeded. Secrets are not quoted
+or escaped.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.templates.secrets import fill_secrets
-from luigi_pai.local.container.environment import CONTAINER_IP, all_variables, base_variables, commas
+from luigi_pai.local.container.protocol_spec import fill_plugin_secrets, server_name
 from luigi_pai.local.container.storages import absolute_mounts, mount_notes
-from luigi_pai.local.container.task_files import MOUNTS_VARIABLE, log_lines
-from luigi_pai.local.container.v2.protocol_spec import fill_plugin_secrets, server_name
-from luigi_pai.local.container.v2.runtime_exit import runtime_exit
-from luigi_pai.local.store.records import framework_name, object_uid
-from luigi_pai.runtime import variables
+from luigi_pai.local.container.task_files import log_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from luigi_pai.local.container.task_files import Preparation, TaskFiles, TaskStart
-    from luigi_pai.local.store.records import Attempt, Job, Task
+    from luigi_pai.local.config.rules import JobScript
+    from luigi_pai.local.container.task_files import MakeFiles, TaskStart
 
 BEFORE, _COMMAND, _AFTER = "before.sh", "command.sh", "after.sh"
 
@@ -38,21 +36,49 @@ _LEFT_OUT = {
 }
 
 
-def prepare(start: TaskStart) -> Preparation:
-    """Return a function that makes a v2 task's files; also return the environment of the task's process.
+def prepare(start: TaskStart) -> MakeFiles:
+    """Return the function that makes a task's files.
 
     Raises:
         ValueError: a storage cannot be mounted, or 1.8's init container fails on the role (`role_scripts`).
     """
+    script = start.services.scripts.of(start.job.id)
+    if script is not None:
+        return partial(start.files.make, {_COMMAND: _scripted(script)}, ())
+    return _prepare_v1(start) if start.job.release.api == "v1" else _prepare_v2(start)
+
+
+def _scripted(script: JobScript) -> str:
+    """Return a command that only waits, writes and exits, as the rule of a job says."""
+    lines = [] if script.after == 0 else [f"sleep {'infinity' if script.after is None else script.after}"]
+    lines += [f"printf %s {shlex.quote(script.stdout)}", f"printf %s {shlex.quote(script.stderr)} >&2"]
+    return "".join(f"{line}\n" for line in [*lines, f"exit {script.exit_code}"])
+
+
+def _prepare_v1(start: TaskStart) -> MakeFiles:
+    # as in 0.7: the task gets the exit code of the command's last line
+    script = f"{start.role['command']} || exit $?\n\nexit 0\n"
+    ports = start.task.ports
+    notes = [
+        f"port {wanted} ({port['label']}) is in use on this machine; this task has {given}"
+        for port in start.role["portList"]
+        for wanted, given in enumerate(ports[port["label"]], port["beginAt"])
+        if port["beginAt"] and wanted != given
+    ]
+    return partial(start.files.make, {_COMMAND: script}, notes)
+
+
+def _prepare_v2(start: TaskStart) -> MakeFiles:
     # scripts are UTF-8 whatever the locale
     folder = os.fsencode(start.files.folder).decode("utf-8", "replace")
     gang = [task.name for task in start.tasks] if start.job.gang else []
-    scripts = role_scripts(start.role, start.secrets, folder, gang)
+    services = start.services
+    scripts = role_scripts(start.role, services.store.secrets(start.job), folder, gang)
     names = dict.fromkeys(plugin["plugin"] for plugin in start.role["plugins"])
     missing = {
         name: f"the plugin {name} is left out here: {_LEFT_OUT[name]}" for name in names & _LEFT_OUT.keys()
     }
-    mounts = start.storages.mounts(start.job.spec["storages"])
+    mounts = services.storages.mounts(start.job.spec["storages"])
     with_files = ("git", "teamwise_storage")  # on a cluster, these plugins make files that a job may need
     warnings = [missing[name] for name in with_files if name in missing]
 
@@ -60,7 +86,7 @@ def prepare(start: TaskStart) -> Preparation:
         files = start.files
         files.work.mkdir(parents=True)
         absolute = {f"/{path}": folder for path, folder in mounts.items()}
-        links = {} if start.storages.can_mount(absolute, files.work) else mounts
+        links = {} if services.storages.can_mount(absolute, files.work) else mounts
         files.make(scripts, mount_notes(absolute_mounts(links, scripts.values())) + warnings)
         for path, storage in links.items():
             link = files.work / path
@@ -69,12 +95,7 @@ def prepare(start: TaskStart) -> Preparation:
         files.runtime.write_text(log_lines([*mount_notes(links), *missing.values()]), "utf-8")
         return {} if links else absolute
 
-    return make_files, _task_environment(start)
-
-
-def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> tuple[int, dict[str, Any]]:
-    """Return the exit code and the failure information that the runtime reports."""
-    return runtime_exit(code, (files.stdout, files.stderr), files.runtime, redact)
+    return make_files
 
 
 def role_scripts(
@@ -181,78 +202,3 @@ def _script(commands: Sequence[str], policy: Any) -> str:
         if policy.lower() == "ignore"
         else f"set -o errexit\n{lines}"
     )
-
-
-def _task_environment(start: TaskStart) -> dict[str, str]:
-    """Return every variable of a v2 task."""
-    job, task = start.job, start.task
-    values = {
-        "job": job.full_name,
-        "fs_uri": "",
-        "roles": ",".join(role["shown"] for role in job.roles),
-        "role": start.role["shown"],
-        "own_ports": "".join(f"{label}:{commas(ports)};" for label, ports in task.ports.items()),
-    }
-    environment = {
-        **base_variables(start),
-        **all_variables("v2", values),
-        MOUNTS_VARIABLE: str(start.files.work),
-        **_of_the_launcher(job, start.attempt, task),
-        **_of_all_tasks(job.roles, start.tasks, start.allocated),
-    }
-    for role in job.roles:
-        environment |= _of_a_role(role)
-    return environment
-
-
-def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
-    """Return the variables that FrameworkController sets in containers: names and UIDs of its objects."""
-    name, number = framework_name(job), attempt.number - 1
-    attempt_uid = object_uid(job.full_name, number)
-    return {
-        "FC_FRAMEWORK_NAMESPACE": "default",
-        "FC_FRAMEWORK_NAME": name,
-        "FC_TASKROLE_NAME": task.role,
-        "FC_TASK_INDEX": str(task.index),
-        "FC_CONFIGMAP_NAME": f"{name}-attempt",
-        "FC_POD_NAME": f"{name}-{task.role}-{task.index}",
-        "FC_FRAMEWORK_UID": object_uid(job.full_name),
-        "FC_FRAMEWORK_ATTEMPT_ID": str(number),
-        "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{number}_{attempt_uid}",
-        "FC_CONFIGMAP_UID": attempt_uid,
-        "FC_TASKROLE_UID": object_uid(job.full_name, number, task.role),
-        "FC_TASK_UID": object_uid(job.full_name, number, task.name),
-        "FC_TASK_ATTEMPT_ID": str(task.number),
-        "FC_POD_UID": task.container_id,
-        "FC_TASK_ATTEMPT_INSTANCE_UID": f"{task.number}_{task.container_id}",
-    }
-
-
-def _of_a_role(role: Mapping[str, Any]) -> dict[str, str]:
-    """Return a role's variables. Their names contain the role's name in the protocol, not in lower case."""
-    resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
-    values = {
-        "count": role["taskNumber"],
-        "resources": ",".join(map(str, resources)),
-        "min_failed": role["minFailedTaskCount"],
-        "min_succeeded": role["minSucceededTaskCount"],
-    }
-    return all_variables("v2", values, role=role["shown"])
-
-
-def _of_all_tasks(
-    roles: Sequence[dict[str, Any]], tasks: Sequence[Task], allocated: Container[str]
-) -> dict[str, str]:
-    """Return the variables with all tasks' hosts and ports; a task that waits for resources has no host."""
-    found = variables("v2", "instances", ",".join(f"{other.role}:{other.index}" for other in tasks))
-    hosts: dict[str, list[str]] = {role["name"]: [] for role in roles}
-    for other in tasks:
-        place = {"role": other.role, "index": other.index}
-        for label, ports in other.ports.items():
-            found |= variables("v2", "task_ports", commas(ports), **place, label=label)
-        if other.launched is not None or other.container_id in allocated:
-            found |= variables("v2", "task_host", CONTAINER_IP, **place)
-            hosts[other.role].append(f"{CONTAINER_IP}:{other.ports['http'][0]}")
-    for name, addresses in hosts.items():
-        found |= variables("v2", "hosts", ",".join(addresses), role=name)
-    return found

@@ -1,7 +1,7 @@
-"""Rules of fault injection, which say which requests are delayed or fail, and how.
+"""The rules with which tests control the server: which requests fail, and how jobs with certain names end.
 
-A rule is a JSON object with fields of `Rule`. Each rule has a separate random number generator, so that the
-same rules, seed and order of requests give the same faults.
+A rule is a JSON object with the fields of `Rule` or of `JobScript`. Each fault rule has a separate random
+number generator, so that the same rules, seed and order of requests give the same faults.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from luigi_pai.local.store.records import Job
+
 _FAULTS = ("delay", "error", "reset", "drop", "expire", "race", "limit", "safe-mode")
 """The kinds of faults; docs/local.md describes each."""
 
@@ -28,6 +30,9 @@ FAULTS_PATH = f"{CONTROL}faults"
 
 CONTENTS_PATH = f"{CONTROL}contents"
 """The path at which jobs are listed, and jobs and files are deleted."""
+
+JOB_SCRIPTS_PATH = f"{CONTROL}job-scripts"
+"""The path to which job scripts are posted."""
 
 
 @dataclass
@@ -117,11 +122,11 @@ def parse_faults(value: Any) -> Faults:
     """
     if isinstance(value, list):
         value = {"rules": value}
-    check_rules("faults", value, _SCHEMA)
+    _check("faults", value, _FAULT_RULES)
     return Faults(value.get("seed", 0), tuple(_rule(rule) for rule in value.get("rules", [])))
 
 
-def check_rules(what: str, value: Any, schema: Mapping[str, Any]) -> None:
+def _check(what: str, value: Any, schema: Mapping[str, Any]) -> None:
     """Check a JSON value against a schema. If it is wrong, raise ConfigError with all problems and places."""
     if value in ([], {}, {"rules": []}):
         return
@@ -143,7 +148,7 @@ def _rule(given: Mapping[str, Any]) -> Rule:
 _WHOLE = {"type": "integer", "minimum": 0}
 _METHOD = {"enum": ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]}
 _METHODS = {"type": "array", "minItems": 1, "items": _METHOD}
-_SCHEMA = {
+_FAULT_RULES = {
     "type": "object",
     "properties": {
         "seed": {"type": "integer"},
@@ -168,4 +173,83 @@ _SCHEMA = {
         },
     },
     "additionalProperties": False,
+}
+
+
+@dataclass
+class JobScript:
+    """A rule that says how jobs with certain names end. The server does not run the commands of these jobs.
+
+    Attributes:
+        job: pattern of the jobs' names; ``*`` stands for anything.
+        exit_code: exit code of every task.
+        stdout, stderr: what every task writes.
+        after: seconds that every task runs; if it is None, tasks run until the job is stopped.
+        waits: whether the job stays in the queue, without running, until it is stopped.
+        completing: v1: whether the API reports meanwhile, as 0.10 to 0.14 do, that all tasks have ended.
+        times: largest number of jobs that the rule applies to; None for no limit.
+        used: number of jobs that the rule was applied to so far.
+    """
+
+    job: str
+    exit_code: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    after: float | None = 0.0
+    waits: bool = False
+    completing: bool = False
+    times: int | None = None
+    used: int = 0
+
+
+class JobScripts:
+    """The rules, and the rule that was chosen for each job.
+
+    Attributes:
+        rules: the rules, in the order in which they are tried.
+    """
+
+    def __init__(self) -> None:
+        self.rules: list[JobScript] = []
+        self._decided: dict[int, JobScript] = {}
+
+    def decide(self, job: Job) -> JobScript | None:
+        """Choose and return the rule for a new job; None if the job's commands are to run."""
+        for rule in self.rules:
+            if fnmatchcase(job.task_name, rule.job) and rule.used != rule.times:
+                rule.used += 1
+                self._decided[job.id] = rule
+                return rule
+        return None
+
+    def of(self, job_id: int) -> JobScript | None:
+        """Return the rule that was chosen for a job; None if there is none."""
+        return self._decided.get(job_id)
+
+    def clear(self) -> None:
+        """Remove all rules, and forget which rule was chosen for which job."""
+        self.rules.clear()
+        self._decided.clear()
+
+
+def parse_job_scripts(value: Any) -> list[JobScript]:
+    """Return the rules in a JSON value; raises ConfigError with all problems."""
+    _check("job scripts", value, _JOB_SCRIPTS)
+    return [JobScript(**rule) for rule in value]
+
+
+_JOB_SCRIPTS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            **{key: {"type": "string"} for key in ("job", "stdout", "stderr")},
+            "exit_code": {"type": "integer", "minimum": 0, "maximum": 255},
+            "after": {"type": ["number", "null"], "minimum": 0, "maximum": 86_400},
+            **{key: {"type": "boolean"} for key in ("waits", "completing")},
+            "times": {"type": ["integer", "null"], "minimum": 0},
+        },
+        "required": ["job"],
+        "additionalProperties": False,
+    },
 }

@@ -1,1 +1,0 @@
-"""OpenPAI's runtime for v2 tasks, with its plugins and exit codes."""
