@@ -14,7 +14,7 @@ from luigi_pai.local.faults.injected import ContentsControl, FaultControl, JobSc
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.handlers import JobListPage, JobPage, StopJob
 from luigi_pai.local.rest.v1 import V1Handler
-from luigi_pai.local.rest.v2.routes import V2Handler
+from luigi_pai.local.rest.v2 import V2Handler
 from luigi_pai.local.views.log_files import LogFile, LogPage
 
 if TYPE_CHECKING:

@@ -84,8 +84,12 @@ class RestHandler(SmallBodyHandler):
 
     def answer_json(self, text: str, status: int = 200) -> None:
         """Send a text that is JSON."""
+        self.answer_text("application/json", text, status)
+
+    def answer_text(self, content_type: str, text: str, status: int = 200) -> None:
+        """Send a text."""
         self.set_status(status)
-        self.set_header("Content-Type", "application/json; charset=utf-8")
+        self.set_header("Content-Type", f"{content_type}; charset=utf-8")
         self.finish(text)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -39,6 +39,11 @@ class Storages:
             entry.name for entry in self._root.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name)
         )
 
+    def defaults(self) -> list[str]:
+        """Return the names of the storages that a job with an empty list of storages gets."""
+        names = self.names()
+        return [FIRST_STORAGE] if FIRST_STORAGE in names else names[:1]
+
     def folder(self, name: str) -> Path:
         """Return the folder of a storage; it is not a link."""
         return (self._root / name).resolve()

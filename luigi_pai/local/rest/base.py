@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import math
 import re
 import time
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
+
+from tornado.web import Finish
 
 from luigi_pai.local.accounts.users import password_matches
 from luigi_pai.local.json_http import ApiError, RestHandler, no_api
@@ -16,7 +20,7 @@ from luigi_pai.local.json_http import ApiError, RestHandler, no_api
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from luigi_pai.local.accounts.users import Tokens, Users
+    from luigi_pai.local.accounts.users import Bearer, Tokens, Users
     from luigi_pai.local.config.rules import Faults, JobScripts
     from luigi_pai.local.config.settings import Address
     from luigi_pai.local.container.storages import Storages
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.launcher.launcher import Launcher
     from luigi_pai.local.releases import Release
     from luigi_pai.local.store.jobs import Store
+    from luigi_pai.local.store.records import Job
     from luigi_pai.local.views.job_lists import JobRows
 
 PREFIX = "/rest-server"
@@ -61,7 +66,7 @@ class _Route:
 
 def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> _Route:
     """Return a route; ``:word`` in ``path`` matches one segment; the method ``*`` matches every method."""
-    return _Route(method, re.compile(re.sub(r":\w+", "([^/]+)", path) + "/?", re.IGNORECASE), action)
+    return _Route(method, re.compile(re.sub(r"/:\w+", "/([^/]+)", path) + "/?", re.IGNORECASE), action)
 
 
 def not_allowed(username: str, action: str) -> ApiError:
@@ -69,10 +74,15 @@ def not_allowed(username: str, action: str) -> ApiError:
     return ApiError(403, "ForbiddenUserError", f"User {username} is not allowed to {action}")
 
 
+_GUEST = "Guest is not allowed to do this operation."
+
+
 class ApiHandler(RestHandler):
     """Handler of all routes of one API."""
 
     routes: ClassVar[Sequence[_Route]] = ()
+    invalid_token = _GUEST
+    _limit_headers: Mapping[str, str] = MappingProxyType({})
 
     async def _dispatch(self) -> None:
         """Call the handler of the route as Express does, ignoring case and a slash at the end of the path.
@@ -82,7 +92,7 @@ class ApiHandler(RestHandler):
         method = "GET" if self.request.method == "HEAD" else self.request.method
         path = self.request.path.removeprefix(PREFIX)
         self.body: Any = self.body_value()
-        self.count_call()
+        self.count("call", self.request.remote_ip or "")
         for known in self.routes:
             found = known.pattern.fullmatch(path)
             if found and known.method in (method, "*"):
@@ -114,8 +124,60 @@ class ApiHandler(RestHandler):
             raise ApiError(409, "ConflictUserError", f"User name {username} already exists.")
         self.answer(201, {"message": message})
 
-    def count_call(self) -> None:
-        """Count the request for the limit of calls. v1 has no limits; v2 overrides this method."""
+    def set_default_headers(self) -> None:
+        """Set the headers of the request limit here, so that error replies also have these headers."""
+        super().set_default_headers()
+        for name, value in self._limit_headers.items():
+            self.set_header(name, value)
+
+    def count(self, kind: str, key: str) -> None:
+        """Count a request if the server has limits (`RateLimits.count`); beyond the limit, answer 429."""
+        if self.api.limits is None:
+            return
+        self._limit_headers, refused = self.api.limits.count(kind, key)
+        for name, value in self._limit_headers.items():
+            self.set_header(name, value)
+        if refused:
+            self.answer_text("text/html", "Too many requests, please try again later.", 429)
+            raise Finish
+
+    def authenticated(self) -> Bearer:
+        """Return the authenticated user; raises ApiError 401 without a valid token."""
+        bearer = self._bearer()
+        if bearer is None:
+            is_guest = "Authorization" not in self.request.headers
+            raise ApiError(401, "UnauthorizedUserError", _GUEST if is_guest else self.invalid_token)
+        return bearer
+
+    def _bearer(self) -> Bearer | None:
+        """Return the user of ``Bearer TOKEN`` or ``Basic USER:APPLICATION_TOKEN``; None if it is invalid."""
+        scheme, credentials = self.credentials()
+        if scheme == "bearer":
+            return self.api.tokens.check(credentials)
+        if scheme != "basic":
+            return None
+        try:
+            name, _, token = base64.b64decode(credentials).decode().partition(":")
+        except ValueError:  # not base64, or base64 of something that is not UTF-8
+            return None
+        bearer = self.api.tokens.check(token)
+        return bearer if bearer and bearer.application and bearer.username == name else None
+
+    def is_admin(self, bearer: Bearer) -> bool:
+        """Return whether a user is an administrator now, whatever their token says."""
+        return self.api.users.is_admin(bearer.username)
+
+    def check_owner(self, bearer: Bearer, owner: str, action: str) -> None:
+        """Raise ApiError 403 if a user is neither the owner of the job nor an administrator."""
+        if bearer.username != owner and not self.is_admin(bearer):
+            raise not_allowed(bearer.username, action)
+
+    def find_job(self, name: str, *key: str) -> Job:
+        """Return the job that `Store.job` finds by ``key``; raises ApiError 404 with ``name`` if none."""
+        job = self.api.store.job(*key)
+        if job is None:
+            raise ApiError(404, "NoJobError", f"Job {name} is not found.")
+        return job
 
 
 Rule = str | range | tuple[Any, ...]

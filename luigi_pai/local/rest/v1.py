@@ -107,27 +107,15 @@ _NEW_USER: dict[str, Rule] = {**_LOGIN, "modify": (False,)}
 class V1Handler(ApiHandler):
     """The routes of OpenPAI 0.7.1 under /api that this server has."""
 
-    # steps that several routes share
-
-    def _bearer(self) -> Bearer:
-        """Return the authenticated user; raises ApiError 401 without a valid token."""
-        scheme, token = self.credentials()
-        bearer = self.api.tokens.check(token) if scheme == "bearer" else None
-        if bearer is None:
-            raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
-        return bearer
+    def is_admin(self, bearer: Bearer) -> bool:
+        """Return whether the user was an administrator when they logged in."""
+        return bearer.admin
 
     def _job(self, name: str) -> Job:
-        job = self.api.store.job(name)
-        if job is None:
-            raise ApiError(404, "NoJobError", f"Job {name} is not found.")
-        return job
-
-    # routes
+        return self.find_job(name, name)
 
     async def _root(self) -> None:
-        self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.finish("<pre>PAI RESTful API</pre>")
+        self.answer_text("text/html", "<pre>PAI RESTful API</pre>")
 
     async def _token(self) -> None:
         asked = checked_body(self.body, _LOGIN, _EXPIRATION)
@@ -143,14 +131,14 @@ class V1Handler(ApiHandler):
         self.answer(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
     async def _post(self) -> None:
-        bearer = self._bearer()
+        bearer = self.authenticated()
         config = read_config(self.body)
         await self._submit(config["jobName"], config, bearer.username)
 
     async def _put(self, name: str) -> None:
         if self.api.store.job(name) is not None:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
-        bearer = self._bearer()
+        bearer = self.authenticated()
         await self._submit(name, read_config(self.body), bearer.username)
 
     async def _submit(self, name: str, spec: dict[str, Any], username: str) -> None:
@@ -180,25 +168,20 @@ class V1Handler(ApiHandler):
 
     async def _delete(self, name: str) -> None:
         job = self._job(name)
-        self._check_owner(job, "remove")
+        self.check_owner(self.authenticated(), job.username, f"remove job {job.name}.")
         self.api.launcher.delete(job)
         self.answer(202, {"message": f"deleted job {name} successfully"})
 
     async def _change_execution(self, name: str) -> None:
         job = self.api.store.job(name)
         wanted = checked_body(self.body, {"value": ".+"})
-        self._bearer()
+        bearer = self.authenticated()
         if job is None:
             raise ApiError(404, "UnknownError", '{"error":"not found"}')
-        self._check_owner(job, "execute")
+        self.check_owner(bearer, job.username, f"execute job {name}.")
         if wanted["value"] == "STOP":
             self.api.launcher.stop(job)
         self.answer(202, {"message": f"execute job {name} successfully"})
-
-    def _check_owner(self, job: Job, action: str) -> None:
-        bearer = self._bearer()
-        if bearer.username != job.username and not bearer.admin:
-            raise not_allowed(bearer.username, f"{action} job {job.name}.")
 
     async def _config(self, name: str) -> None:
         self.answer(200, self._job(name).config)
@@ -220,7 +203,7 @@ class V1Handler(ApiHandler):
         self.answer(200, self._shown_virtual_clusters()[name])
 
     async def _new_user(self) -> None:
-        bearer = self._bearer()
+        bearer = self.authenticated()
         asked = checked_body(self.body, _NEW_USER, {"admin": (False,)})
         if not bearer.admin:
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")

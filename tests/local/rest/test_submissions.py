@@ -13,7 +13,7 @@ from protocol_client import protocol
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.releases import LTP_1_5, OPENPAI_1_8
 from luigi_pai.local.rest.v1 import launcher_refuses, read_config
-from luigi_pai.local.rest.v2.submission import read_protocol
+from luigi_pai.local.rest.v2_jobs import read_protocol
 
 # Recorded from joi 13.0.1 under Node with the schema of rest-server v0.7.1, from random changes.
 CASES = json.loads((DATA / "joi_13_0_1.json").read_text("utf-8"))
