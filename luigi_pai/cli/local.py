@@ -18,7 +18,7 @@ from luigi_pai.cli.tables import styled, tell
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
-    from luigi_pai.local.command import CommandEnd
+    from luigi_pai.local.serve import CommandEnd
     from luigi_pai.local.server import LocalServer
 
 _NAMED = 5
@@ -137,8 +137,7 @@ def local(
     """  # noqa: D301 - click needs a backspace here, not a backslash
     import asyncio  # noqa: PLC0415  loaded only to run the server
 
-    from luigi_pai.local import command as foreground  # noqa: PLC0415 - tornado is loaded only here
-    from luigi_pai.local import serve  # noqa: PLC0415 - as above
+    from luigi_pai.local import serve  # noqa: PLC0415 - tornado is loaded only here
     from luigi_pai.local.config.rules import read_faults  # noqa: PLC0415 - as above
     from luigi_pai.local.config.settings import (  # noqa: PLC0415 - as above
         DEFAULT_API,
@@ -168,9 +167,7 @@ def local(
         )
         _show_warnings()
         if command:
-            end = asyncio.run(
-                foreground.run_command(settings, command, _say_where, temporary_data=data is None)
-            )
+            end = asyncio.run(serve.run_command(settings, command, _say_where, temporary_data=data is None))
             _say_end(end, settings.api)
             code = end.exit_code
         else:

@@ -10,7 +10,7 @@ from tornado.web import Application, StaticFileHandler
 
 from luigi_pai.local.config.rules import CONTENTS_PATH, FAULTS_PATH, JOB_SCRIPTS_PATH
 from luigi_pai.local.config.settings import is_loopback
-from luigi_pai.local.faults.injected import ContentsControl, FaultControl, JobScriptControl
+from luigi_pai.local.faults import ContentsControl, FaultControl, JobScriptControl
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.handlers import JobListPage, JobPage, StopJob
 from luigi_pai.local.rest.v1 import V1Handler

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _EXIT_NO_PORTS = 253
 EXIT_UNRECOGNISED = 255
 """The command failed, and nothing more is known."""
 
-_OTHER_POSITIVE, _OTHER_NEGATIVE = "256", "-8000"
+_OTHER_POSITIVE, _OTHER_NEGATIVE = 256, -8000
 _REACTIONS = {
     "TRANSIENT": "ALWAYS_RETRY",
     "TRANSIENT_CONFLICT": "ALWAYS_BACKOFF_RETRY",
@@ -38,73 +39,33 @@ _REACTIONS = {
     "UNKNOWN": "RETRY_TO_MAX",
 }
 _KEYS = ("issuer", "causer", "type", "stage", "behavior")
-_TABLE = """
-PAI_FC PAI_UNKNOWN PLATFORM_FAILURE UNKNOWN TRANSIENT
-  -100 ConfigMapExternalDeleted The attempt's record was deleted
-  -101 PodExternalDeleted The task was deleted from outside
-PAI_FC USER_STOP USER_STOP UNKNOWN PERMANENT
-  -210 StopFrameworkRequested A user stopped the job
-  -220 FrameworkAttemptCompletion The task ended with its job attempt
-USER_CONTAINER USER_CONTAINER USER_SUCCESS COMPLETING UNKNOWN
-  0 Succeeded
-PAI_OS PAI_OS PLATFORM_FAILURE RUNNING TRANSIENT
-  130 ContainerSigIntReceived The command was ended by SIGINT: interrupted
-  131 ContainerSigQuitReceived The command was ended by SIGQUIT: told to quit
-  137 ContainerSigKillReceived The command was ended by SIGKILL: killed, often for its memory
-  143 ContainerSigTermReceived The command was ended by SIGTERM: told to end
-USER_CONTAINER USER_CONTAINER USER_FAILURE RUNNING PERMANENT
-  132 ContainerSigIllReceived The command was ended by SIGILL: an instruction that the processor lacks
-  135 ContainerSigBusReceived The command was ended by SIGBUS: a memory access that the machine cannot make
-  136 ContainerSigFpeReceived The command was ended by SIGFPE: an arithmetic fault
-  141 ContainerSigPipeReceived The command was ended by SIGPIPE: it wrote to a pipe that nobody reads
-  220 UserCommandExitWithError The command was not found
-USER_CONTAINER UNKNOWN UNKNOWN_FAILURE RUNNING UNKNOWN
-  134 ContainerSigAbrtReceived The command was ended by SIGABRT: it gave up by itself
-  139 ContainerSigSegvReceived The command was ended by SIGSEGV: an access to memory that is not its own
-PAI_RUNTIME USER_CONTAINER USER_FAILURE RUNNING PERMANENT
-  221 ContainerTensorflowOOMKilled TensorFlow ran out of memory
-  222 ContainerMPISegvFault MPI touched memory that is not mapped
-  224 ContainerCudaVersionMismatch The GPU driver is too old for this CUDA
-  225 ContainerCudaDnnVersionMismatch The framework and cuDNN do not fit together
-  226 ContainerCudaOOMKilled A GPU ran out of memory
-  228 ContainerIncorrectParameterError A program was called with wrong arguments
-  229 ContainerIncorrectDataModelError The data is missing or not in the expected form
-  230 ContainerInvalidSavePath The path to restore from is wrong
-  231 ContainerSyntaxError The program has a mistake in its code
-  232 ContainerImportError A module cannot be imported
-  233 ContainerIndexOutOfRange The program read past the end of a list
-  234 ContainerSigvFault The program touched memory that is not its own
-  235 ContainerEngineCoreDump The program dumped its core
-PAI_RUNTIME PAI_HW PLATFORM_FAILURE RUNNING TRANSIENT
-  223 ContainerCudaUncorrectableECCError The memory of a GPU is damaged
-PAI_RUNTIME PAI_RUNTIME PLATFORM_FAILURE RUNNING PERMANENT
-  249 PAIRuntimeSSHBarrierTimeout The ssh barrier waited in vain for other tasks
-PAI_RUNTIME PAI_RUNTIME PLATFORM_FAILURE LAUNCHING TRANSIENT
-  253 ContainerPortConflict No port was free
-PAI_RUNTIME UNKNOWN UNKNOWN_FAILURE UNKNOWN UNKNOWN
-  255 PAIRuntimeUnknownFailed The command failed in a way that the runtime does not recognise
-PAI_RUNTIME PAI_RUNTIME PLATFORM_FAILURE UNKNOWN UNKNOWN
-  256 PAIRuntimeExitAbnormally The runtime itself failed, with a code that says nothing more
-UNKNOWN UNKNOWN UNKNOWN_FAILURE UNKNOWN UNKNOWN
-  -8000 ContainerUndefinedNegativeExitCode A negative exit code that says nothing more
-"""
-"""A line that is not indented has a value for each of `_KEYS`; the exit codes below it have these values.
-An indented line has an exit code, its phrase, and a sentence that explains it."""
 
 
-def _parse(table: str) -> dict[str, dict[str, str]]:
-    specs: dict[str, dict[str, str]] = {}
+def _parse(table: str) -> tuple[dict[int, dict[str, str]], dict[int, list[str]]]:
+    """Return the specification of each exit code, and the patterns of the logs that lead to the code.
+
+    A line that is not indented has a value for each of `_KEYS`; the exit codes below it have these values.
+    An indented line has an exit code, its phrase, and a sentence that explains it. The lines below, which
+    are indented more, are the patterns.
+    """
+    specs: dict[int, dict[str, str]] = {}
+    patterns: dict[int, list[str]] = {}
     shared: dict[str, str] = {}
-    for line in table.strip().splitlines():
-        if line.startswith(" "):
-            code, phrase, *reason = line.split(maxsplit=2)
+    code = 0
+    for line in table.splitlines():
+        if line.startswith(" " * 4):
+            patterns.setdefault(code, []).append(line.strip())
+        elif line.startswith(" "):
+            number, phrase, *reason = line.split(maxsplit=2)
+            code = int(number)
             specs[code] = {**shared, "phrase": phrase, **({"reason": reason[0]} if reason else {})}
         else:
             shared = dict(zip(_KEYS, line.split(), strict=True))
-    return specs
+    return specs, patterns
 
 
-_SPECS = _parse(_TABLE)
+_SPECS, EXIT_PATTERNS = _parse(Path(__file__).with_name("exit_codes.txt").read_text("utf-8"))
+"""``EXIT_PATTERNS`` has regular expressions in lower case by exit code; ``.*`` matches within a line only."""
 
 
 def reaction(code: int) -> str:
@@ -124,7 +85,7 @@ def exit_spec(code: int | None) -> dict[str, Any] | None:
 
 
 def _spec(code: int) -> dict[str, str]:
-    return _SPECS.get(str(code)) or _SPECS[_OTHER_POSITIVE if code > 0 else _OTHER_NEGATIVE]
+    return _SPECS.get(code) or _SPECS[_OTHER_POSITIVE if code > 0 else _OTHER_NEGATIVE]
 
 
 _RETRY_ALWAYS = -2

@@ -1,4 +1,4 @@
-"""Running the local server until a signal stops it."""
+"""Running the local server until a signal stops it, or for as long as a command runs."""
 
 from __future__ import annotations
 
@@ -6,27 +6,39 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import PASSWORD_VARIABLE, Settings
+from luigi_pai.local.container.environment import without_proxies
+from luigi_pai.local.luigi_config import compose, earlier_config, further_sections, open_pai_section
 from luigi_pai.local.server import LocalServer
+from luigi_pai.local.store.database import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from luigi_pai.local.container.processes import Orphans
 
 _EXIT_USAGE = 2
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_FORWARDED = (*_STOPPING, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+_EXIT_NOT_FOUND = 127
+_EXIT_NOT_EXECUTABLE = 126
+_SIGNALLED = 128
 
 
-def stopping_signals() -> list[signal.Signals]:
+def _stopping_signals() -> list[signal.Signals]:
     """Return the signals that stop the server, without SIGHUP if it is ignored, as under ``nohup``."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [number for number in STOPPING if number != signal.SIGHUP or not ignored]
+    return [number for number in _STOPPING if number != signal.SIGHUP or not ignored]
 
 
 @contextlib.contextmanager
@@ -59,7 +71,7 @@ async def serve(
     stopped = asyncio.Event()
     server = LocalServer(settings)
     with (
-        on_signals(stopping_signals(), lambda _: stopped.set()),
+        on_signals(_stopping_signals(), lambda _: stopped.set()),
         on_signals([signal.SIGCHLD], lambda _: server.orphans.reap()),
     ):
         loop = asyncio.get_running_loop()
@@ -92,3 +104,123 @@ def main() -> int:
         sys.stderr.write(f"luigi-pai local: {error}\n")
         return _EXIT_USAGE
     return 0
+
+
+@dataclass(frozen=True)
+class CommandEnd:
+    """How a command ended, and how the jobs that were submitted while it ran ended.
+
+    Attributes:
+        exit_code: the command's exit code, or 128 plus the number of the signal that ended it, as in a shell.
+        jobs: the number of the submitted jobs.
+        failed: the names of the submitted jobs that failed, the newest first.
+        data: the data folder; None if it was removed.
+    """
+
+    exit_code: int
+    jobs: int
+    failed: Sequence[str]
+    data: Path | None
+
+
+async def run_command(
+    settings: Settings,
+    command: Sequence[str],
+    ready: Callable[[LocalServer], None],
+    *,
+    temporary_data: bool,
+) -> CommandEnd:
+    """Run a server, and a command in which a luigi.cfg makes Luigi use that server.
+
+    With ``temporary_data`` a temporary data folder replaces the data folder of the settings. It is removed at
+    the end if no job has failed. ``ready`` is called with the server before the command starts.
+
+    Raises:
+        ConfigError: the settings, the port, the data folder or the user's configuration cannot be used.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="luigi-pai-local-run-"))
+    config = scratch / "luigi.cfg"
+    keep = False
+    try:
+        if temporary_data:
+            settings = replace(settings, data=scratch / "data")
+        earlier = earlier_config()
+        begun = now_ms()
+        server = LocalServer(settings)
+        try:
+            section = open_pai_section(server.address, server.hdfs, settings)
+            config.touch(mode=0o600)
+            config.write_text(compose(earlier, section, further_sections()))
+            ready(server)
+            environment = _environment(server, config)
+            code = await run_in_foreground(command, environment, server.orphans)
+            if temporary_data:
+                server.stop_jobs()  # a later server with the kept folder must not resume them
+            jobs, failed = server.jobs_since(begun)
+            keep = temporary_data and bool(failed)
+        finally:
+            with on_signals(_stopping_signals(), lambda _: None):
+                await server.close()
+    finally:
+        if keep:
+            config.unlink()
+        else:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return CommandEnd(code, jobs, failed, None if temporary_data and not keep else settings.data)
+
+
+async def run_in_foreground(command: Sequence[str], environment: dict[str, str], orphans: Orphans) -> int:
+    """Run a command in the foreground, pass this process's signals on to it, and reap all orphans.
+
+    Returns the command's exit code. If the command cannot be started, this is 127 or 126. If a signal ended
+    the command, it is 128 plus the number of the signal.
+    """
+    process: asyncio.subprocess.Process | None = None
+    early: list[signal.Signals] = []
+
+    def forward(number: signal.Signals) -> None:
+        if process is None:
+            early.append(number)
+        elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():
+            # In the foreground, the terminal itself sends its signals to the command.
+            _signal(process, number)
+
+    with on_signals(_FORWARDED, forward):
+        try:
+            process = await asyncio.create_subprocess_exec(*command, env=environment)
+        except FileNotFoundError:
+            hint = "; write the command without quotes around it" if " " in command[0] else ""
+            sys.stderr.write(f"luigi-pai local: {command[0]}: command not found{hint}\n")
+            return _EXIT_NOT_FOUND
+        except OSError as error:
+            sys.stderr.write(f"luigi-pai local: {command[0]}: {error.strerror}\n")
+            return _EXIT_NOT_EXECUTABLE
+        for number in early:
+            _signal(process, number)
+        pid = process.pid
+        with on_signals([signal.SIGCHLD], lambda _: orphans.reap(pid)):
+            code = await process.wait()
+    return code if code >= 0 else _SIGNALLED - code
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(number)
+
+
+def _environment(server: LocalServer, config: Path) -> dict[str, str]:
+    hdfs = {"PAI_DEFAULT_FS_URI": server.hdfs.fs_uri, "LUIGI_PAI_WEBHDFS_URL": server.hdfs.webhdfs_url}
+    replaced = {PASSWORD_VARIABLE, *hdfs}
+    environment = {key: value for key, value in os.environ.items() if key not in replaced}
+    if server.hdfs.webhdfs_url:
+        environment |= {**hdfs, "HADOOP_USER_NAME": server.settings.user}
+    return without_proxies(environment) | {
+        "LUIGI_CONFIG_PATH": str(config),
+        "PATH": os.pathsep.join([str(server.bin), environment.get("PATH", os.defpath)]),
+    }
+
+
+def _in_foreground_of_terminal() -> bool:
+    with contextlib.suppress(OSError), Path("/dev/tty").open("rb") as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False

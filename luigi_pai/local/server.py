@@ -32,8 +32,7 @@ from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.door import Door
-from luigi_pai.local.faults.connections import FaultyServer
-from luigi_pai.local.faults.injected import InjectedFaults
+from luigi_pai.local.faults import FaultyServer, InjectedFaults
 from luigi_pai.local.hdfs.cluster import NoHdfs, OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher

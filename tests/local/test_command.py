@@ -21,9 +21,9 @@ from event_loop import in_a_loop
 from local_command import CLI, CLIENT, run, run_python, started
 from waiting import wait_for_end, wait_until
 
-from luigi_pai.local.command import run_in_foreground
 from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.luigi_config import configured_api
+from luigi_pai.local.serve import run_in_foreground
 
 READ_CONFIG = textwrap.dedent(
     """

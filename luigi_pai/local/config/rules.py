@@ -10,6 +10,7 @@ import json
 import random
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.store.records import Job
-
-_FAULTS = ("delay", "error", "reset", "drop", "expire", "race", "limit", "safe-mode")
-"""The kinds of faults; docs/local.md describes each."""
 
 CONTROL = "/local/"
 """The prefix of the routes by which tests control the server; no faults are injected into them."""
@@ -40,7 +38,7 @@ class Rule:
     """A kind of fault, and the requests that it affects.
 
     Attributes:
-        fault: one of `_FAULTS`.
+        fault: the kind of fault; docs/local.md describes each.
         method: methods of the matching requests; empty for all methods.
         path: path of the matching requests, without ``/rest-server``; ``*`` matches any text.
         rate: probability, from 0 to 1, that a matching request is affected.
@@ -122,16 +120,17 @@ def parse_faults(value: Any) -> Faults:
     """
     if isinstance(value, list):
         value = {"rules": value}
-    _check("faults", value, _FAULT_RULES)
+    _check("faults", value)
     return Faults(value.get("seed", 0), tuple(_rule(rule) for rule in value.get("rules", [])))
 
 
-def _check(what: str, value: Any, schema: Mapping[str, Any]) -> None:
-    """Check a JSON value against a schema. If it is wrong, raise ConfigError with all problems and places."""
+def _check(what: str, value: Any) -> None:
+    """Check ``faults`` or ``job scripts`` against their schema; raise ConfigError with all problems."""
     if value in ([], {}, {"rules": []}):
         return
     from jsonschema import Draft7Validator  # noqa: PLC0415  heavy, and most servers have no rules
 
+    schema = json.loads(Path(__file__).with_name(f"{what.replace(' ', '_')}.schema.json").read_text("utf-8"))
     problems = []
     for error in Draft7Validator(schema).iter_errors(value):
         place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)
@@ -143,37 +142,6 @@ def _check(what: str, value: Any, schema: Mapping[str, Any]) -> None:
 def _rule(given: Mapping[str, Any]) -> Rule:
     method = given.get("method", ())
     return Rule(**{**given, "method": (method,) if isinstance(method, str) else tuple(method)})
-
-
-_WHOLE = {"type": "integer", "minimum": 0}
-_METHOD = {"enum": ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]}
-_METHODS = {"type": "array", "minItems": 1, "items": _METHOD}
-_FAULT_RULES = {
-    "type": "object",
-    "properties": {
-        "seed": {"type": "integer"},
-        "rules": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "fault": {"enum": list(_FAULTS)},
-                    "method": {"if": {"type": "string"}, "then": _METHOD, "else": _METHODS},
-                    "path": {"type": "string", "pattern": "^[/*]"},
-                    "rate": {"type": "number", "minimum": 0, "maximum": 1},
-                    "count": {"type": ["integer", "null"], "minimum": 0},
-                    "skip": _WHOLE,
-                    "seconds": {"type": "number", "minimum": 0, "maximum": 3600},
-                    "status": {"type": "integer", "minimum": 500, "maximum": 599},
-                    "executed": {"type": "boolean"},
-                },
-                "required": ["fault"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    "additionalProperties": False,
-}
 
 
 @dataclass
@@ -234,22 +202,5 @@ class JobScripts:
 
 def parse_job_scripts(value: Any) -> list[JobScript]:
     """Return the rules in a JSON value; raises ConfigError with all problems."""
-    _check("job scripts", value, _JOB_SCRIPTS)
+    _check("job scripts", value)
     return [JobScript(**rule) for rule in value]
-
-
-_JOB_SCRIPTS = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {
-            **{key: {"type": "string"} for key in ("job", "stdout", "stderr")},
-            "exit_code": {"type": "integer", "minimum": 0, "maximum": 255},
-            "after": {"type": ["number", "null"], "minimum": 0, "maximum": 86_400},
-            **{key: {"type": "boolean"} for key in ("waits", "completing")},
-            "times": {"type": ["integer", "null"], "minimum": 0},
-        },
-        "required": ["job"],
-        "additionalProperties": False,
-    },
-}

@@ -10,10 +10,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.task_files import end_of
-from luigi_pai.local.releases import EXIT_UNRECOGNISED
+from luigi_pai.local.releases import EXIT_PATTERNS, EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 _SEARCHED = 10 * 1024 * 1024
@@ -26,55 +26,8 @@ _USER_LINES, _RUNTIME_LINES = 15, 10
 _SIGNALS = (130, 131, 132, 134, 135, 136, 137, 139, 141, 143)
 """Exit codes after signals, which are reported unchanged."""
 
-_PATTERNS: Mapping[int, Sequence[str]] = {
-    221: ("tensorflow.*resourceexhaustederror.*oom", "ran out of memory trying to allocate"),
-    222: ("signal code: address not mapped",),
-    223: ("cuda_error_ecc_uncorrectable",),
-    224: ("cuda driver version is insufficient for cuda runtime version",),
-    225: ("dropout supported only in cudnn v",),
-    226: ("cuda runtime error (2) : out of memory",),
-    228: (
-        "unknown option",
-        "typeerror: dynamic_rnn() got multiple values for keyword argument",
-        "bad argument #2 to ",
-        "invalid argument:",
-        "option -start_symbol has no default value",
-    ),
-    229: (
-        "perhaps your file is in a different file format",
-        r"bash: bd5/bd5_bar-train\.ids",
-        "exception occurred: error opening file",
-        "filenotfounderror: [errno 2] no such file or directory",
-        "unicodeencodeerror:",
-        "unicodedecodeerror",
-        "exception: unknown text header name",
-        "exception: unknown label header name",
-        "eoferror: ran out of input",
-        r"utils\.lua:.*input/output error",
-        r"errors\.unknownerror:.*input/output error",
-        "cp: failed to close.*input/output error",
-        "exception occurred:.*input/output error",
-    ),
-    230: ("valueerror: restore called with invalid save path",),
-    231: (
-        "syntaxerror: invalid syntax",
-        "unpicklingerror",
-        "nameerror: name.* is not defined",
-        "assign requires shapes of both tensors to match",
-        "torch/install/share/lua.*c.* exception",
-        "attributeerror:.*has no attribute",
-    ),
-    232: ("importerror:",),
-    233: ("indexerror:.*index out of range",),
-    234: ("segmentation fault",),
-    235: ("core dumped",),
-}
-"""Exit codes of the runtime, in the order of the search, with regular expressions in lower case.
-
-An exit code applies if `_search` finds any of its expressions; ``.*`` matches within a line only.
-"""
 _NOT_FOUND = 127
-_COMMAND_NOT_FOUND = (220, ("command not found",))
+"""Bash's exit code for a command that was not found. Only after it is the first pattern searched (220)."""
 
 
 def runtime_exit(
@@ -96,7 +49,7 @@ def runtime_exit(
         info["exitCode"] = code
         patterns: Sequence[tuple[int, Sequence[str]]] = ()
     else:
-        patterns = [*[_COMMAND_NOT_FOUND] * (code == _NOT_FOUND), *_PATTERNS.items()]
+        patterns = sorted(EXIT_PATTERNS.items())[code != _NOT_FOUND :]
     for known, texts in patterns:
         places = [place for place in (_search(text, small) for text in texts) if place]
         if places:

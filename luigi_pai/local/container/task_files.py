@@ -14,6 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
@@ -24,7 +25,6 @@ from luigi_pai.local.container.namespace import inside
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from luigi_pai.local.launcher.task_runner import Services
     from luigi_pai.local.store.records import Attempt, Job, Task
@@ -57,49 +57,11 @@ MakeFiles = Callable[[], "Mapping[str, Path] | None"]
 """A function that makes a task's files, and returns its mounts, if any, as absolute path -> folder; it may
 raise OSError."""
 
-_MAX_CODE_BYTES = 200_000_000
-"""Maximum size of a code folder in bytes. A task with a larger code folder fails, as on OpenPAI 0.7."""
-
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _SHOWN_NAME = 60
 _SHORTEST_LINE = 6  # characters; in multi-line secrets, shorter lines (a brace) are too common to redact
-
-_RUN_TASK = """\
-# Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
-# It takes the signals that end the command, and waits for it, so that the code is always written.
-trap : HUP INT QUIT TERM
-folder=$1
-
-fetch_code() {
-  local size
-  size=$(hdfs dfs -du -s "$PAI_CODE_DIR") && size=${size%%[!0-9]*} &&
-    [ "$size" -le MAX_CODE_BYTES ] && hdfs dfs -get "$PAI_CODE_DIR" . && return
-  echo "luigi-pai local: cannot fetch the code folder $PAI_CODE_DIR of ${size:-unknown} bytes;" \\
-    "OpenPAI takes MAX_CODE_BYTES" >&2
-  return 1
-}
-
-code=1
-plugins() {
-  [ ! -e "$folder/$1" ] || "$BASH" "$folder/$1" >>"$folder/runtime" 2>&1
-}
-
-if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; }; then
-  plugins before.sh
-  code=$?
-  if [ "$code" = 0 ]; then
-    "$BASH" "$folder/command.sh"
-    code=$?
-  fi
-  if [ "$code" = 0 ]; then
-    plugins after.sh
-    code=$?
-  fi
-fi
-printf '%s\\n' "$code" >"$folder/exit"
-exit "$code"
-""".replace("MAX_CODE_BYTES", str(_MAX_CODE_BYTES))
+_RUN_TASK = Path(__file__).with_name("run_task.sh")
 
 
 class TaskFiles:
@@ -179,7 +141,7 @@ class JobFolders:
         # mode 0o700, as other users must not read what jobs write, even if they can enter the data folder
         root.mkdir(mode=0o700, exist_ok=True)
         new = script.with_suffix(".new")
-        new.write_text(_RUN_TASK, "utf-8")
+        shutil.copyfile(_RUN_TASK, new)
         new.replace(script)  # running tasks go on reading the file they have
 
     @staticmethod

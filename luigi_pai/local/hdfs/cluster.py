@@ -83,7 +83,7 @@ class OutsideHdfs(NoHdfs):
             side.status("/")
             self.address = HdfsAddress(self._url, fs_uri.rstrip("/") if fs_uri else _fs_uri(side))
             if side.status(_OUTPUT) is None:
-                _share(side)
+                _make_shared(side)
         except Fault as fault:
             raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
 
@@ -106,8 +106,8 @@ ClusterHdfs = OwnHdfs | NoHdfs
 """The HDFS of a server."""
 
 
-def _share(side: Hdfs) -> None:
-    """Make the folder that jobs of all users share."""
+def _make_shared(side: Hdfs) -> None:
+    """Make ``/Output``."""
     try:
         side.mkdir(_OUTPUT, _SHARED)
     except Fault as fault:

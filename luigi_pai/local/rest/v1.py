@@ -104,6 +104,10 @@ _DAY = 24 * 3600
 _NEW_USER: dict[str, Rule] = {**_LOGIN, "modify": (False,)}
 
 
+def _taken(name: str) -> ApiError:
+    return ApiError(409, "ConflictJobError", f"Job name {name} already exists")
+
+
 class V1Handler(ApiHandler):
     """The routes of OpenPAI 0.7.1 under /api that this server has."""
 
@@ -130,20 +134,15 @@ class V1Handler(ApiHandler):
         waits_for = self.api.launcher.queue.why(job) if job.sub_state == WAITING else None
         self.answer(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
-    async def _post(self) -> None:
-        bearer = self.authenticated()
-        config = read_config(self.body)
-        await self._submit(config["jobName"], config, bearer.username)
-
-    async def _put(self, name: str) -> None:
+    async def _submit(self, name: str | None = None) -> None:
+        """Save a job, then answer that it is accepted. A PUT names it in the path, which is checked first."""
+        if name is not None and self.api.store.job(name) is not None:
+            raise _taken(name)
+        username = self.authenticated().username
+        spec = read_config(self.body)
+        name = spec["jobName"] if name is None else name
         if self.api.store.job(name) is not None:
-            raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
-        bearer = self.authenticated()
-        await self._submit(name, read_config(self.body), bearer.username)
-
-    async def _submit(self, name: str, spec: dict[str, Any], username: str) -> None:
-        if self.api.store.job(name) is not None:
-            raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
+            raise _taken(name)
         virtual_cluster = spec["virtualCluster"] or "default"
         self._check_virtual_cluster(username, virtual_cluster)
         if launcher_refuses(name, spec):
@@ -153,7 +152,7 @@ class V1Handler(ApiHandler):
         try:
             job = self.api.store.add_job(name, username, virtual_cluster, self.body, {**spec, "gang": True})
         except NameTaken:
-            raise ApiError(409, "ConflictJobError", f"Job name {name} already exists") from None
+            raise _taken(name) from None
         self.api.launcher.add(job)
         self.answer(202, {"message": f"update job {name} successfully"})
 
@@ -213,9 +212,9 @@ class V1Handler(ApiHandler):
         route("*", "/api/v1", _root),
         route("POST", "/api/v1/token", _token),
         route("GET", "/api/v1/jobs", _list),
-        route("POST", "/api/v1/jobs", _post),
+        route("POST", "/api/v1/jobs", _submit),
         route("GET", "/api/v1/jobs/:name", _get),
-        route("PUT", "/api/v1/jobs/:name", _put),
+        route("PUT", "/api/v1/jobs/:name", _submit),
         route("DELETE", "/api/v1/jobs/:name", _delete),
         route("PUT", "/api/v1/jobs/:name/executionType", _change_execution),
         route("GET", "/api/v1/jobs/:name/config", _config),

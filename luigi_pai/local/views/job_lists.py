@@ -14,13 +14,11 @@ from luigi_pai.local.views.v1 import job_row as v1_row
 from luigi_pai.local.views.v2 import job_row as v2_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from luigi_pai.local.releases import Release
     from luigi_pai.local.store.jobs import Store
-    from luigi_pai.local.store.records import Job
 
-_ROWS: dict[str, Callable[[Job, Sequence[str]], dict[str, Any]]] = {"v1": v1_row, "v2": v2_row}
 MOST_KEPT = 50_000  # maximum number of cached rows (about 600 bytes each); with more, the cache is emptied
 
 
@@ -33,7 +31,7 @@ class JobRows:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._row = _ROWS[store.release.api]
+        self._row = v1_row if store.release.api == "v1" else v2_row
         self._rows: dict[int, str] = {}
         store.job_changed = lambda job_id: self._rows.pop(job_id, None)
 

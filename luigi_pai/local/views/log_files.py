@@ -67,10 +67,10 @@ class _Log(SmallBodyHandler):
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
 
-    async def send(self, paths: Sequence[Path], start: int, end: int | None) -> None:
-        """Send bytes of the joined files; ``start`` and ``end`` mean the same as in a Python slice."""
+    async def send(self, path: Path, start: int, end: int | None) -> None:
+        """Send bytes of a file, if it exists; ``start`` and ``end`` mean the same as in a Python slice."""
         with ExitStack() as opened:
-            files, lengths = _opened(paths, opened)
+            files, lengths = _opened([path], opened)
             await self._send(files, lengths, range(sum(lengths))[start:end])
 
     async def send_range(self, paths: Sequence[Path], asked: str) -> None:
@@ -126,11 +126,11 @@ class LogPage(_Log):
             await self.send_range([folder / stream], self.request.headers["Range"])
             return
         if stream:
-            await self.send([folder / stream], -4096 if start is None else start, end)
+            await self.send(folder / stream, -4096 if start is None else start, end)
             return
         for name in ("stdout", "stderr"):
             self.write(f"==> {name} <==\n")
-            await self.send([folder / name], start or 0, end)
+            await self.send(folder / name, start or 0, end)
             self.write("\n")
 
     def _number(self, name: str) -> int | None:

@@ -1,6 +1,6 @@
 """An HTTP server in a thread of this process that does to chosen requests what real life does.
 
-The faults are injected by the local server's own engine, `luigi_pai.local.faults.connections`.
+The faults are injected by the local server's own engine, `luigi_pai.local.faults`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tornado.httputil import HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 
-from luigi_pai.local.faults.connections import Answer, Fate, FaultyServer, break_off, send
+from luigi_pai.local.faults import Answer, Fate, FaultyServer, break_off, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,10 +1,12 @@
-"""The WebHDFS client of the ``hdfs`` command, with the standard library only."""
+"""The places that the ``hdfs`` command copies between: WebHDFS and the local disk. Standard library only."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
@@ -146,6 +148,37 @@ class Hdfs:
             if response.status >= http.client.BAD_REQUEST:
                 raise _refusal(response)
             yield response
+
+
+class Disk:
+    """The local disk, with the methods of `Hdfs` that copies need; they raise OSError."""
+
+    def status(self, path: str) -> dict[str, Any] | None:
+        """Return whether a path is a file or a folder, None if it does not exist."""
+        place = Path(path)
+        return {"type": "DIRECTORY" if place.is_dir() else "FILE"} if place.exists() else None
+
+    def children(self, path: str) -> list[dict[str, Any]]:
+        """Return the name of each entry of a folder as ``pathSuffix``."""
+        return [{"pathSuffix": place.name} for place in sorted(Path(path).iterdir())]
+
+    def read(self, path: str) -> AbstractContextManager[Any]:
+        """Return a file, open for reading."""
+        return Path(path).open("rb")
+
+    def write(self, path: str, stream: Any) -> None:
+        """Write a binary stream to a file, replacing an existing one; the file appears when complete."""
+        incomplete = Path(f"{path}._COPYING_")
+        try:
+            with incomplete.open("wb") as file:
+                shutil.copyfileobj(stream, file, CHUNK)
+            incomplete.replace(path)
+        finally:
+            incomplete.unlink(missing_ok=True)
+
+    def mkdir(self, path: str) -> None:
+        """Make a folder and its missing parents."""
+        Path(path).mkdir(parents=True, exist_ok=True)
 
 
 class _Reply(http.client.HTTPResponse):

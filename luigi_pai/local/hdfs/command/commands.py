@@ -18,52 +18,28 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from luigi_pai.local.hdfs.command.client import CHUNK, Fault, Hdfs
+from luigi_pai.local.hdfs.command.client import CHUNK, Disk, Fault, Hdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from contextlib import AbstractContextManager
 
 
 class Usage(Exception):
     """Wrong usage of a command."""
 
 
-class _Disk:
-    """The local disk, with the methods of `Hdfs` that copies need."""
-
-    def status(self, path: str) -> dict[str, Any] | None:
-        place = Path(path)
-        return {"type": "DIRECTORY" if place.is_dir() else "FILE"} if place.exists() else None
-
-    def children(self, path: str) -> list[dict[str, Any]]:
-        return [{"pathSuffix": place.name} for place in sorted(Path(path).iterdir())]
-
-    def read(self, path: str) -> AbstractContextManager[Any]:
-        return Path(path).open("rb")
-
-    def write(self, path: str, stream: Any) -> None:
-        incomplete = Path(f"{path}._COPYING_")
-        try:
-            with incomplete.open("wb") as file:
-                shutil.copyfileobj(stream, file, CHUNK)
-            incomplete.replace(path)
-        finally:
-            incomplete.unlink(missing_ok=True)
-
-    def mkdir(self, path: str) -> None:
-        Path(path).mkdir(parents=True, exist_ok=True)
-
-
-class Item(NamedTuple):
+class _Item(NamedTuple):
     """An absolute path on HDFS or on the local disk; ``shown`` is the path as messages write it."""
 
-    place: Hdfs | _Disk
+    place: Hdfs | Disk
     path: str
     shown: str
 
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self.path)
+
     def look(self) -> dict[str, Any] | None:
-        """Return the FileStatus of the path; None if it does not exist."""
         return self.place.status(self.path)
 
     def facts(self) -> dict[str, Any]:
@@ -74,16 +50,13 @@ class Item(NamedTuple):
         return found
 
     def is_folder(self) -> bool:
-        """Return whether it is an existing folder."""
         return (self.look() or {}).get("type") == "DIRECTORY"
 
-    def child(self, name: str) -> Item:
-        """Return the item of a name in this folder."""
+    def child(self, name: str) -> _Item:
         shown = name if self.shown == "." else f"{self.shown.removesuffix('/')}/{name}"
-        return Item(self.place, f"{self.path.rstrip('/')}/{name}", shown)
+        return _Item(self.place, f"{self.path.rstrip('/')}/{name}", shown)
 
-    def children(self) -> list[Item]:
-        """Return the items of this folder."""
+    def children(self) -> list[_Item]:
         return [self.child(facts["pathSuffix"]) for facts in self.place.children(self.path)]
 
     def check_free(self, *, replace: bool) -> None:
@@ -91,11 +64,10 @@ class Item(NamedTuple):
         found = self.look()
         if found and not replace:
             raise self.fault("File exists")
-        if not found and not Item(self.place, posixpath.dirname(self.path), "").is_folder():
+        if not found and not _Item(self.place, posixpath.dirname(self.path), "").is_folder():
             raise self.fault("No such file or directory")
 
     def fault(self, what: str) -> Fault:
-        """Return a fault of the form ```path': what``."""
         return Fault(f"`{self.shown}': {what}")
 
 
@@ -136,7 +108,7 @@ class Call:
             except Fault as fault:
                 self.fault(fault)
 
-    def on_hdfs(self, text: str) -> Item:
+    def on_hdfs(self, text: str) -> _Item:
         """Return the item of a path on HDFS. Patterns are not expanded; the NameNode in a URI is ignored."""
         scheme, colon, rest = text.partition(":")
         if not colon or "/" in scheme:
@@ -145,9 +117,9 @@ class Call:
             path = f"/{rest[2:].partition('/')[2]}" if rest.startswith("//") else rest
         else:
             raise Fault(f"No FileSystem for scheme: {scheme}")
-        return Item(self.hdfs, "/" + posixpath.normpath(path).lstrip("/"), text)
+        return _Item(self.hdfs, "/" + posixpath.normpath(path).lstrip("/"), text)
 
-    def expand(self, text: str) -> list[Item]:
+    def expand(self, text: str) -> list[_Item]:
         """Return the items that a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``) matches.
 
         If the path has no pattern, or matches nothing, the result is the item of the path itself.
@@ -160,25 +132,26 @@ class Call:
         for name in names[plain:]:
             children = [child for item in items if item.is_folder() for child in item.children()]
             pattern = name.replace("[^", "[!")
-            items = [child for child in children if fnmatchcase(posixpath.basename(child.path), pattern)]
+            items = [child for child in children if fnmatchcase(child.name, pattern)]
         return items or [self.on_hdfs(text)]
 
-    def found(self, words: Iterable[str]) -> list[Item]:
+    def found(self, words: Iterable[str]) -> list[_Item]:
         """Expand the patterns in paths, and return the matching items. Report paths that cannot be read."""
-        items: list[Item] = []
+        items: list[_Item] = []
         self.each(lambda word: items.extend(self.expand(word)), words)
         return items
 
     def split(self) -> tuple[list[str], str]:
         """Return the sources and the destination, which is the current folder if there is one argument."""
-        return (self.words, ".") if len(self.words) == 1 else (self.words[:-1], self.words[-1])
+        *sources, goal = self.words if len(self.words) > 1 else [*self.words, "."]
+        return sources, goal
 
 
 def _print(text: str) -> None:
     sys.stdout.buffer.write(f"{text}\n".encode(errors="surrogateescape"))
 
 
-def _for_each(work: Callable[[Call, Item], None]) -> Callable[[Call], None]:
+def _for_each(work: Callable[[Call, _Item], None]) -> Callable[[Call], None]:
     """Return a command that calls ``work`` with each of its paths."""
     return lambda call: call.each(lambda item: work(call, item), call.found(call.words or ["."]))
 
@@ -200,13 +173,13 @@ def _get(call: Call) -> None:
     _copy(call, call.found(sources), _local(goal))
 
 
-def _local(text: str) -> Item:
+def _local(text: str) -> _Item:
     text = text.removeprefix("file://")
-    return Item(_Disk(), str(Path(text).absolute()), text)
+    return _Item(Disk(), str(Path(text).absolute()), text)
 
 
-def _copy(call: Call, items: list[Item], goal: Item) -> None:
-    def copy(item: Item, target: Item) -> None:
+def _copy(call: Call, items: list[_Item], goal: _Item) -> None:
+    def copy(item: _Item, target: _Item) -> None:
         if not item.is_folder():
             with item.place.read(item.path) as stream:
                 _write(call, target, stream)
@@ -214,13 +187,13 @@ def _copy(call: Call, items: list[Item], goal: Item) -> None:
         if target.look() and not target.is_folder():
             raise target.fault("Is not a directory")
         target.place.mkdir(target.path)
-        call.each(lambda child: copy(child, target.child(posixpath.basename(child.path))), item.children())
+        call.each(lambda child: copy(child, target.child(child.name)), item.children())
 
     _each_to(call, items, goal, copy)
 
 
 def _mv(call: Call) -> None:
-    def move(item: Item, target: Item) -> None:
+    def move(item: _Item, target: _Item) -> None:
         if target.look() and not target.is_folder():
             raise target.fault("File exists")
         if not call.hdfs.rename(item.path, target.path):
@@ -229,7 +202,7 @@ def _mv(call: Call) -> None:
     _each_to(call, call.found(call.words[:-1]), call.on_hdfs(call.words[-1]), move)
 
 
-def _each_to(call: Call, items: list[Item], goal: Item, work: Callable[[Item, Item], None]) -> None:
+def _each_to(call: Call, items: list[_Item], goal: _Item, work: Callable[[_Item, _Item], None]) -> None:
     """Call ``work`` with each item and its destination.
 
     A missing item, and an item whose destination is the item itself or lies in it, are reported instead.
@@ -240,9 +213,9 @@ def _each_to(call: Call, items: list[Item], goal: Item, work: Callable[[Item, It
     if not into_folder:
         goal.check_free(replace="f" in call.options)
 
-    def target(item: Item) -> None:
+    def target(item: _Item) -> None:
         item.facts()
-        there = goal.child(posixpath.basename(item.path)) if into_folder else goal
+        there = goal.child(item.name) if into_folder else goal
         if item.place is there.place and f"{there.path}/".startswith(f"{item.path.rstrip('/')}/"):
             raise Fault(f"`{item.shown}' to `{there.shown}': is a subdirectory of itself")
         work(item, there)
@@ -250,7 +223,7 @@ def _each_to(call: Call, items: list[Item], goal: Item, work: Callable[[Item, It
     call.each(target, items)
 
 
-def _write(call: Call, target: Item, stream: Any) -> None:
+def _write(call: Call, target: _Item, stream: Any) -> None:
     if target.is_folder():
         raise target.fault("Is a directory")
     target.check_free(replace="f" in call.options)
@@ -270,7 +243,7 @@ def _append_to_file(call: Call) -> None:
 # commands that do their work for each path separately
 
 
-def _mkdir(call: Call, item: Item) -> None:
+def _mkdir(call: Call, item: _Item) -> None:
     if item.look() and not (item.is_folder() and "p" in call.options):
         raise item.fault("File exists" if item.is_folder() else "Is not a directory")
     if "p" not in call.options:
@@ -278,7 +251,7 @@ def _mkdir(call: Call, item: Item) -> None:
     call.hdfs.mkdir(item.path)
 
 
-def _rm(call: Call, item: Item) -> None:  # deletes for good, as there is no trash
+def _rm(call: Call, item: _Item) -> None:  # deletes for good, as there is no trash
     if "f" in call.options and not item.look():
         return
     is_folder = item.facts()["type"] == "DIRECTORY"
@@ -289,7 +262,7 @@ def _rm(call: Call, item: Item) -> None:  # deletes for good, as there is no tra
     _print(f"Deleted {item.shown}")
 
 
-def _cat(_call: Call, item: Item) -> None:
+def _cat(_call: Call, item: _Item) -> None:
     if item.facts()["type"] == "DIRECTORY":
         raise item.fault("Is a directory")
     with item.place.read(item.path) as stream:
@@ -297,7 +270,7 @@ def _cat(_call: Call, item: Item) -> None:
     sys.stdout.flush()
 
 
-def _ls(call: Call, item: Item) -> None:
+def _ls(call: Call, item: _Item) -> None:
     facts = item.facts()
     if facts["type"] != "DIRECTORY" or "d" in call.options:
         _show(item, facts)
@@ -312,7 +285,7 @@ def _ls(call: Call, item: Item) -> None:
             call.each(lambda below: _ls(call, below), [child])
 
 
-def _show(item: Item, facts: dict[str, Any]) -> None:
+def _show(item: _Item, facts: dict[str, Any]) -> None:
     """Write the line with which ``ls`` shows a file or folder."""
     is_folder = facts["type"] == "DIRECTORY"
     mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if is_folder else file_mode.S_IFREG)
@@ -324,7 +297,7 @@ def _show(item: Item, facts: dict[str, Any]) -> None:
     )
 
 
-def _du(call: Call, item: Item) -> None:
+def _du(call: Call, item: _Item) -> None:
     opened = item.facts()["type"] == "DIRECTORY" and "s" not in call.options
     for each in item.children() if opened else [item]:
         _print(f"{call.hdfs.summary(each.path)['length']:<7}  {each.shown}")

@@ -1,29 +1,172 @@
-"""The faults of the local server, and the routes that control its faults, job scripts and contents."""
+"""Injects faults into requests; the routes by which tests control faults, job scripts and contents.
+
+A request with a fault fails, or is processed but never answered. `FaultyServer` is between tornado's server
+and the application, because only there a connection can be broken. It is given a function that chooses the
+faults: `InjectedFaults.choose` in the local server; in the server of a test, a function that applies the
+faults of that test.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
+import socket
+import struct
 import time
+from dataclasses import dataclass
 from http.client import responses as reasons
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPMessageDelegate, HTTPServerConnectionDelegate
+from tornado.httputil import ResponseStartLine as StatusLine
+
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.rules import CONTROL, Faults, parse_faults, parse_job_scripts
-from luigi_pai.local.faults.connections import Answer, Fate, break_off, send
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path
 from luigi_pai.local.rest.base import PREFIX, RACE
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from tornado.httputil import HTTPHeaders, RequestStartLine
+    from tornado.httputil import RequestStartLine, ResponseStartLine
 
     from luigi_pai.local.config.rules import Rule
     from luigi_pai.local.rest.base import Api
+
+_RESET = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply: status, headers and body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Fate:
+    """The fault of a request.
+
+    Attributes:
+        end: ends a request that has fully arrived; called with the connection and the application's answer,
+            or with the connection and None if the application has not got the request.
+        after: whether the application processes the request first. The client never gets this answer.
+    """
+
+    end: Callable[[Any, Answer | None], None]
+    after: bool = False
+
+
+class FaultyServer(HTTPServerConnectionDelegate):
+    """Injects faults into the requests to an application.
+
+    ``choose`` is called with a request's first line and headers, and returns its fault, if any.
+    """
+
+    def __init__(
+        self,
+        app: HTTPServerConnectionDelegate,
+        choose: Callable[[RequestStartLine, HTTPHeaders], Awaitable[Fate | None]],
+    ) -> None:
+        self.app = app
+        self.choose = choose
+
+    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
+        """Start a request."""
+        return _Request(self, server_conn, request_conn)
+
+
+class _Request(HTTPMessageDelegate):
+    """A request whose fault is chosen as soon as method and path are known."""
+
+    def __init__(self, server: FaultyServer, server_conn: object, connection: HTTPConnection) -> None:
+        self._server = server
+        self._server_conn = server_conn
+        self._connection = connection
+        self._inner = HTTPMessageDelegate()  # does nothing, until the application gets the request
+        self._unprocessed: Fate | None = None
+
+    async def headers_received(
+        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
+    ) -> None:
+        """Choose the fault. The application gets the request if there is no fault or `Fate.after` is True."""
+        line: Any = start_line
+        fate = await self._server.choose(line, headers)
+        if fate is not None and not fate.after:
+            self._unprocessed = fate
+            return
+        connection: Any = self._connection if fate is None else _Held(self._connection, fate)
+        self._inner = self._server.app.start_request(self._server_conn, connection)
+        waiting = self._inner.headers_received(start_line, headers)
+        if waiting is not None:
+            await waiting
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        """Pass a piece of the body on."""
+        return self._inner.data_received(chunk)
+
+    def finish(self) -> None:
+        """End the request in the application; if the application never got the request, apply the fault."""
+        self._inner.finish()
+        if self._unprocessed is not None:
+            self._unprocessed.end(self._connection, None)
+
+    def on_connection_close(self) -> None:
+        """Pass on that the client is gone."""
+        self._inner.on_connection_close()
+
+
+class _Held:
+    """A substitute for a connection. It keeps the answer for the fault; other calls go to the connection."""
+
+    def __init__(self, connection: HTTPConnection, fate: Fate) -> None:
+        self._connection = connection
+        self._fate = fate
+        self._status = 0
+        self._headers = HTTPHeaders()
+        self._body = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def write_headers(
+        self, line: StatusLine, headers: HTTPHeaders, chunk: bytes = b""
+    ) -> asyncio.Future[None]:
+        """Keep status, headers and the first piece of the answer."""
+        self._status, self._headers = line.code, headers
+        return self.write(chunk)
+
+    def write(self, chunk: bytes) -> asyncio.Future[None]:
+        """Keep a piece of the answer."""
+        self._body += chunk
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.set_result(None)
+        return future
+
+    def finish(self) -> None:
+        """Apply the fault, after the application has processed the request."""
+        answer = Answer(self._status, dict(self._headers.get_all()), self._body)
+        self._fate.end(self._connection, answer)
+
+
+def send(connection: Any, answer: Answer, *, with_body: bool = True) -> None:
+    """Send an answer; a HEAD request gets it without body (``with_body=False``)."""
+    headers = HTTPHeaders({"Content-Length": str(len(answer.body)), **answer.headers})
+    line = StatusLine("HTTP/1.1", answer.status, reasons.get(answer.status, "Error"))
+    connection.write_headers(line, headers, answer.body if with_body else b"")
+    connection.finish()
+
+
+def break_off(connection: Any, *, reset: bool) -> None:
+    """Close a connection; with ``reset`` the client sees "connection reset by peer"."""
+    if reset and connection.stream.socket is not None:
+        connection.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    connection.stream.close()
 
 
 class Control(RestHandler):
