@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
+from cases import cases
 from event_loop import in_a_loop
 from local_command import CLI, CLIENT, run, run_python, started
 from waiting import wait_for_end, wait_until
@@ -39,15 +40,7 @@ READ_CONFIG = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        (["true"], 0),
-        (["sh", "-c", "kill -9 $$"], 137),
-        (["no-such-command-here"], 127),
-        (["/dev/null"], 126),
-    ],
-)
+@pytest.mark.parametrize(("command", "code"), cases("the_exit_code_is_that_of_a_shell"))
 def test_the_exit_code_is_that_of_a_shell(command, code):
     """128 + n for a signal, 127 and 126."""
     assert in_a_loop(run_in_foreground(command, dict(os.environ), Orphans())) == code
@@ -320,23 +313,7 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path, refused):
             assert said in errors
 
 
-@pytest.mark.parametrize(
-    ("words", "env", "message"),
-    [
-        (["--host", "0.0.0.0"], {}, "would let other machines run commands on this one with your rights"),
-        ([], {"LUIGI_PAI_LOCAL_PASSWORD": "five5"}, "is shorter than 6 characters"),
-        ([], {"LUIGI_PAI_LOCAL_PASSWORD": "abcd${HOME}"}, "which luigi.cfg cannot carry"),
-        (["--user", "a-b"], {}, "letters, digits and _ only"),
-        (["--virtual-cluster", "a.b"], {}, "a name consists of letters, digits, _ and -"),
-        (["--virtual-cluster", "a:disk=1"], {}, "not of the form NAME:cpu=N,memory=MB,gpu=N"),
-        (["--data", "/dev/null/x"], {}, "cannot use the data folder /dev/null/x: Not a directory"),
-        (["--port", "70000"], {}, "70000"),
-        (["--faults", "no-such.json"], {}, "--faults is no JSON: Expecting value"),
-        (["--faults", "[1]"], {}, "faults: rules[0]: 1 is not of type 'object'"),
-        (["--rate-limits", "many"], {}, "--rate-limits many: it must be `default` or three numbers"),
-        (["--nonsense"], {}, "No such option"),
-    ],
-)
+@pytest.mark.parametrize(("words", "env", "message"), cases("what_cannot_work_is_refused_with_exit_code_2"))
 def test_what_cannot_work_is_refused_with_exit_code_2(words, env, message, tmp_path, refused):
     """Before anything is started."""
     errors = refused(*words, XDG_DATA_HOME=str(tmp_path), **env)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cases import cases
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import Resources, virtual_clusters
@@ -30,19 +31,7 @@ def test_what_is_not_said_is_as_everywhere(texts, expected):
     assert next(iter(found)) == "default"
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("a.b", "virtual cluster 'a.b': a name consists of letters, digits, _ and -"),
-        ("", "letters, digits, _ and -"),
-        ("a:", "'a:': it is not of the form NAME:cpu=N,memory=MB,gpu=N"),
-        ("a:cpu=-1", "not of the form"),
-        ("a:cpu=1,cpu=2", "not of the form"),
-        ("a:disk=1", "not of the form"),
-        ("a:memory=4G", "not of the form"),
-        ("a:cpu=1\n", "not of the form"),
-    ],
-)
+@pytest.mark.parametrize(("text", "complaint"), cases("anything_else_is_refused"))
 def test_anything_else_is_refused(text, complaint):
     """With what is right."""
     with pytest.raises(ConfigError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from cases import cases
 
 from luigi_pai.local.container.runtime_exit import runtime_exit
 from luigi_pai.local.container.task_files import redactor
@@ -23,32 +24,7 @@ def translate(tmp_path):
     return translated
 
 
-@pytest.mark.parametrize(
-    ("code", "stdout", "expected", "matched"),
-    [
-        (1, "", 255, None),
-        (137, "ImportError: x", 137, None),
-        (127, "bash: x: Command not found", 220, "Command not found"),
-        (126, "bash: x: command not found", 255, None),
-        (1, "ü TensorFlow: ResourceExhaustedError: OOM!", 221, "TensorFlow: ResourceExhaustedError: OOM"),
-        (1, "tensorflow\nResourceExhaustedError OOM", 255, None),
-        (
-            1,
-            "tensorflow a\ntensorflow b ResourceExhaustedError OOM",
-            221,
-            "tensorflow b ResourceExhaustedError OOM",
-        ),
-        (1, "ResourceExhaustedError OOM tensorflow", 255, None),
-        (
-            1,
-            "cp: failed to close 'x': Input/output error",
-            229,
-            "cp: failed to close 'x': Input/output error",
-        ),
-        (1, "eoferror: ran out of input\nunicodedecodeerror", 229, "eoferror: ran out of input"),
-        (1, "IndexError: list index out of range", 233, "IndexError: list index out of range"),
-    ],
-)
+@pytest.mark.parametrize(("code", "stdout", "expected", "matched"), cases("the_first_pattern_that_fits_wins"))
 def test_the_first_pattern_that_fits_wins(code, stdout, expected, matched, translate):
     """Within one line, whatever the case."""
     found, info = translate(code, stdout)

@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import pytest
+from cases import cases
 from protocol_client import ProtocolClient, plugin, protocol, task_role
 
 from luigi_pai.local import LocalPai
@@ -81,15 +82,7 @@ def test_nothing_of_any_plugin_runs_where_one_cannot_be_prepared(v2):
 
 @pytest.mark.parametrize(
     ("parameters", "said"),
-    [
-        ({"callbacks": [], "preCommands": ["true"]}, "used together"),
-        ({"callbacks": [], "postCommands": []}, "used together"),
-        ({"callbacks": [{"commands": ["true"]}]}, "a callback has no event"),
-        ({"callbacks": [{"event": "taskStarts"}]}, "the callback of taskStarts has no commands"),
-        ({"callbacks": [{"event": "taskSucceeds"}]}, "the callback of taskSucceeds has no commands"),
-        ({"callbacks": 3}, "of a wrong shape"),
-        ({"preCommands": ["true", None, 3]}, "of a wrong shape"),
-    ],
+    cases("cmd_fails_over_the_parameters_that_the_real_one_fails_over"),
 )
 def test_cmd_fails_over_the_parameters_that_the_real_one_fails_over(parameters, said, tmp_path):
     """Unless its own failures are ignored: the command runs then, without it."""
@@ -98,17 +91,7 @@ def test_cmd_fails_over_the_parameters_that_the_real_one_fails_over(parameters, 
     assert BEFORE not in scripts("cmd", parameters, tmp_path, policy="ignore")
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        None,
-        {},
-        {"callbacks": []},
-        {"callbacks": [{"event": "taskFails"}]},
-        {"callbacks": [{"event": "taskStarts", "commands": []}]},
-        {"preCommands": []},
-    ],
-)
+@pytest.mark.parametrize("parameters", cases("cmd_may_have_nothing_to_do"))
 def test_cmd_may_have_nothing_to_do(parameters, tmp_path):
     """An event that it does not know is one that never happens."""
     assert set(scripts("cmd", parameters, tmp_path)) == {"command.sh"}
@@ -148,18 +131,7 @@ def test_parameters_that_the_runtime_cannot_read_fail_the_task(command, said, tm
         scripts("cmd", {"preCommands": [command]}, tmp_path, parameters=given, secrets={"pw": "hush"})
 
 
-@pytest.mark.parametrize(
-    ("command", "arrives"),
-    [
-        ("echo <% $parameters.list[1] %> <%$parameters.deep.er%>", "echo b c"),
-        ("echo '<% $data.uri[0] %>'", "echo '/set'"),
-        ("echo '<% $secrets.pw %>'", "echo 'it's \"hush\"'"),  # exactly: the real one would fail over it
-        ("echo one\necho two", "echo one\\necho two"),
-        ("echo 'one'\necho two", "echo 'one'\necho two"),
-        ("tr '\\n' ' '", "tr '\\n' ' '"),
-        ("tr x \\\\", "tr x \\\\\\\\"),
-    ],
-)
+@pytest.mark.parametrize(("command", "arrives"), cases("parameters_arrive_as_the_runtime_reads_them"))
 def test_parameters_arrive_as_the_runtime_reads_them(command, arrives, tmp_path):
     """It writes them down as Python does, and reads that as YAML."""
     files = scripts(
@@ -180,11 +152,7 @@ def test_parameters_arrive_as_the_runtime_reads_them(command, arrives, tmp_path)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parameters", "said"),
-    [
-        ("git", {"repo_uri": "/nowhere/at/all", "clone_dir": "code"}, "no repository is cloned"),
-        ("ssh", {"jobssh": True, "sshbarrier": True, "userssh": {"type": "custom"}}, "there is no sshd"),
-        ("tensorboard", {"port": 6006, "logdir": {"run": "/logs"}}, "it is not started"),
-    ],
+    cases("a_job_runs_without_the_plugins_that_a_laptop_has_no_use_for"),
 )
 def test_a_job_runs_without_the_plugins_that_a_laptop_has_no_use_for(name, parameters, said, v2):
     """The task's log says once what is left out; of files that the job may look for its error log, too."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psutil
 import pytest
+from cases import cases
 from mounting import MOUNTS, ROOT
 from protocol_client import ProtocolClient, protocol
 from waiting import wait_for_end, wait_until
@@ -161,18 +162,6 @@ def test_a_command_that_uses_the_absolute_path_is_warned_in_its_error_log(v2, re
     assert "No such file" in second
 
 
-@pytest.mark.parametrize(
-    ("command", "is_absolute"),
-    [
-        ("cat /mnt/nfs1/x", True),
-        ("cat '/mnt/nfs1'", True),
-        ("--out=/mnt/nfs1/", True),
-        ("cat mnt/nfs1/x", False),
-        ("cat ${LUIGI_PAI_MOUNTS:-}/mnt/nfs1/x", False),
-        ("cat $LUIGI_PAI_MOUNTS/mnt/nfs1/x", False),
-        ("cat $(pwd)/mnt/nfs1/x ./mnt/nfs1", False),
-        ("cat /mnt/nfs10/x", False),
-    ],
-)
+@pytest.mark.parametrize(("command", "is_absolute"), cases("absolute_paths_are_recognised"))
 def test_absolute_paths_are_recognised(command, is_absolute):
     assert absolute_mounts(["mnt/nfs1"], [command]) == (["mnt/nfs1"] if is_absolute else [])

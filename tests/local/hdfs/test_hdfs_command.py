@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
+from cases import cases
 from places import DATA
 from webhdfs_server import serving
 
@@ -288,21 +289,7 @@ def test_a_file_that_is_cut_short_is_an_error(command: str, fs: Callable[..., Do
     assert not (tmp_path / "here").exists()
 
 
-@pytest.mark.parametrize(
-    ("pattern", "found"),
-    [
-        ("*", "a.txt ab b{c} x*y x[1]"),
-        ("a*", "a.txt ab"),
-        ("?b", "ab"),
-        ("[ax]*", "a.txt ab x*y x[1]"),
-        ("[^a]*", "b{c} x*y x[1]"),
-        ("[!ab]*", "x*y x[1]"),
-        ("[a-b]?", "ab"),
-        ("x[*]y", "x*y"),
-        ("x[[]1]", "x[1]"),
-        (".*", ""),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "found"), cases("patterns"))
 def test_patterns(pattern: str, found: str, fs: Callable[..., Done], tmp_path: Path) -> None:
     """Hadoop's patterns are matched against names on HDFS, not against local ones."""
     for name in ("a.txt", "ab", "b{c}", "x*y", "x[1]"):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 import requests
+from cases import cases
 from hdfs_backend import NEEDS_REAL_HDFS
 from local_client import LocalClient, unique
 from local_command import run_python
@@ -222,20 +223,7 @@ def test_a_folder_that_may_not_be_made_is_named(tmp_path, refused):
     assert not (tmp_path / "d").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ["--hdfs", "http://127.0.0.1:9"],
-            "127.0.0.1:9 failed on connection exception: Connection refused; ",
-        ),
-        (["--hdfs", "127.0.0.1:9870"], "--hdfs 127.0.0.1:9870 is not of the form http://HOST:PORT"),
-        (["--hdfs", "hdfs://nn:8020"], "--hdfs hdfs://nn:8020 is not of the form http://HOST:PORT"),
-        (["--fs-uri", "hdfs://nn:8020"], "give --hdfs URL, too"),
-        (["--hdfs", "--fs-uri", "hdfs://nn:8020"], "give --hdfs URL, too"),
-        (["--hdfs", "http://nn:9870", "--fs-uri", "nn:8020"], "is not of the form hdfs://HOST:PORT"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), cases("addresses_that_cannot_be_right_are_refused"))
 def test_addresses_that_cannot_be_right_are_refused(words, said, refused):
     """Before anything is started; exit code 2."""
     assert said in refused(*words, "--", "echo", "ran")

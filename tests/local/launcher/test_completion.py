@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cases import cases
 
 from luigi_pai.local.launcher.completion import attempt_outcome
 from luigi_pai.local.store.records import Task
@@ -19,24 +20,7 @@ def ended(*tasks):
     return [Task("c", 1, name, index, "f", exit_code=code) for index, (name, code) in enumerate(tasks)]
 
 
-@pytest.mark.parametrize(
-    ("policies", "tasks", "total", "exit_code"),
-    [
-        ({"w": (1, None)}, [], 1, None),
-        ({"w": (1, None)}, [("w", 0)], 2, None),
-        ({"w": (1, None)}, [("w", 0), ("w", 0)], 2, 0),
-        ({"w": (1, None)}, [("w", 7)], 2, 7),
-        ({"w": (2, None)}, [("w", 7)], 3, None),
-        ({"w": (2, None)}, [("w", 7), ("w", 8)], 3, 8),
-        ({"w": (None, None)}, [("w", 7), ("w", 8)], 2, 0),
-        ({"w": (1, 1)}, [("w", 0), ("w", 7)], 3, 0),  # the first trigger in time wins
-        ({"w": (1, 1)}, [("w", 7), ("w", 0)], 3, 7),
-        ({"ps": (1, None), "w": (1, 2)}, [("w", 0)], 4, None),
-        ({"ps": (1, None), "w": (1, 2)}, [("w", 0), ("w", 0)], 4, 0),
-        ({"ps": (1, None), "w": (2, None)}, [("w", 3), ("ps", 4)], 4, 4),  # roles are counted apart
-        ({"w": (1, None)}, [], 0, 0),
-    ],
-)
+@pytest.mark.parametrize(("policies", "tasks", "total", "exit_code"), cases("the_outcome_of_an_attempt"))
 def test_the_outcome_of_an_attempt(policies, tasks, total, exit_code):
     """Both counts, per role, in the order of time."""
     outcome = attempt_outcome(roles(**policies), ended(*tasks), total)

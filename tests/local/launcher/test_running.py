@@ -12,6 +12,7 @@ import container_environments
 import psutil
 import pytest
 import requests
+from cases import cases
 from local_client import role, unique
 from placed_roles import roles_of
 from waiting import wait_until
@@ -38,24 +39,7 @@ def processes_with(marker):
     ]
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("exit 7", 7),
-        ("nosuchcommand", 127),
-        ("kill -ABRT $$", 134),
-        ("kill -ILL 0", 132),  # takes the process that waits for the command along
-        ("false\ntrue", 0),  # only the last line counts
-        ("set -e\nfalse\ntrue", 1),
-        ("false # || is in the comment", 0),
-        ("echo 'unclosed", 2),
-        ("true\n", 2),  # `|| exit $?` on a line of its own is no bash
-        ("true;", 2),
-        ("true &", 2),
-        ("bash <<E\nexit 3\nE", 3),  # bash reads `E || exit $?` as the last line of its input
-        ("cat <<E\n1\nE", 0),
-    ],
-)
+@pytest.mark.parametrize(("command", "code"), cases("the_exit_code_is_that_of_the_script_of_0_7_1"))
 def test_the_exit_code_is_that_of_the_script_of_0_7_1(command, code, client):
     """COMMAND || exit $? in a bash script."""
     status = client.run(command)["jobStatus"]
@@ -243,17 +227,7 @@ COUNTING = "cd ../../..; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; 
 
 @pytest.mark.parametrize(
     ("command", "retry_count", "retries", "state", "code"),
-    [
-        ("exit 1", 2, 2, "FAILED", 1),
-        ("[ $n = 1 ]", 3, 1, "SUCCEEDED", 0),
-        ("[ $n = 2 ]", -1, 2, "SUCCEEDED", 0),
-        ("[ $n = 0 ] && exit 205; exit 4", 0, 1, "FAILED", 4),  # transient: retried, not counted
-        ("[ $n = 1 ] || exit 154", 0, 1, "SUCCEEDED", 0),  # transient
-        ("[ $n = 0 ] && kill -KILL $$; exit 1", 1, 2, "FAILED", 1),  # 137 does not count, 1 does
-        ("kill -ILL 0", 1, 1, "FAILED", 132),  # unknown to 0.7: counted
-        ("[ $n = 3 ] || exit 137", 0, 3, "SUCCEEDED", 0),  # said, not suffered: the same to 0.7
-        ("exit 206", 5, 0, "FAILED", 206),  # permanent: never retried
-    ],
+    cases("an_attempt_is_made_again_by_the_rules_of_0_7"),
 )
 def test_an_attempt_is_made_again_by_the_rules_of_0_7(command, retry_count, retries, state, code, client):
     """retryCount counts unknown failures only."""

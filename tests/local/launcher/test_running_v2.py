@@ -9,6 +9,7 @@ import container_environments
 import psutil
 import pytest
 import requests
+from cases import cases
 from placed_roles import roles_of
 from protocol_client import plugin, protocol, task_role
 from waiting import wait_until
@@ -35,21 +36,7 @@ def script(name, *callbacks, **more):
     }
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("exit 7", 255),
-        ("false; true", 255),  # errexit
-        ("false | true", 255),  # pipefail
-        ("echo $NOT_SET", 255),  # nounset
-        ("nosuchcommand", 220),
-        ("exit 127", 255),  # without the words
-        ("echo 'ImportError: no module' >&2; exit 1", 232),
-        ("echo 'ImportError: only said'", 0),
-        ("kill -ILL $$", 132),
-        ("exit 141", 141),
-    ],
-)
+@pytest.mark.parametrize(("command", "code"), cases("the_exit_code_is_the_one_of_1_8s_runtime"))
 def test_the_exit_code_is_the_one_of_1_8s_runtime(command, code, v2):
     """Strict bash, then the known codes and patterns, then 255."""
     job = v2.run(command)
@@ -301,17 +288,7 @@ def test_a_storage_appears_at_its_mount_path(v2, local_pai_v2):
 # completion, retries, stops
 
 
-@pytest.mark.parametrize(
-    ("completion", "commands", "state"),
-    [
-        (None, ["true", "sleep 0.3; false"], "FAILED"),
-        ({"minFailedInstances": -1}, ["false", "false"], "SUCCEEDED"),
-        ({"minSucceededInstances": -1}, ["true", "false"], "FAILED"),
-        ({"minFailedInstances": -1, "minSucceededInstances": 1}, ["sleep 60", "true"], "SUCCEEDED"),
-        ({"minFailedInstances": 0, "minSucceededInstances": 0}, ["sleep 60", "false"], "FAILED"),
-        ({"minFailedInstances": None, "minSucceededInstances": None}, ["true", "true"], "SUCCEEDED"),
-    ],
-)
+@pytest.mark.parametrize(("completion", "commands", "state"), cases("completion_has_the_servers_defaults"))
 def test_completion_has_the_servers_defaults(completion, commands, state, v2):
     """A missing, null or 0 count is 1 failure, and all instances for success; -1 is never."""
     command = f"if [ $PAI_TASK_INDEX = 0 ]; then {commands[0]}; else {commands[1]}; fi"
@@ -322,12 +299,7 @@ def test_completion_has_the_servers_defaults(completion, commands, state, v2):
 
 @pytest.mark.parametrize(
     ("command", "bound", "user", "platform", "code"),
-    [
-        ("exit 1", 2, 2, 0, 255),  # counted
-        ("nosuchcommand", 2, 0, 0, 220),  # never
-        ("[ $FC_FRAMEWORK_ATTEMPT_ID = 2 ] || kill -KILL $$", 0, 0, 2, 0),  # 137 is the platform's fault
-        ("[ $FC_FRAMEWORK_ATTEMPT_ID = 0 ] && kill -KILL $$; exit 1", 1, 1, 1, 255),  # counted apart
-    ],
+    cases("a_failure_is_retried_by_its_class"),
 )
 def test_a_failure_is_retried_by_its_class(command, bound, user, platform, code, v2):
     """jobRetryCount bounds those that count."""
@@ -405,12 +377,7 @@ def test_without_gang_allocation_tasks_are_tried_again_one_by_one(v2, tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "bound", "retries", "counted", "code"),
-    [
-        ("[ $FC_TASK_ATTEMPT_ID = 2 ] || kill -KILL $$", 0, 2, 0, 0),
-        ("[ $FC_TASK_ATTEMPT_ID = 0 ] && kill -KILL $$; exit 1", 1, 2, 1, 255),
-        ("[ $FC_TASK_ATTEMPT_ID = 3 ]", -1, 3, 3, 0),
-        ("[ $FC_TASK_ATTEMPT_ID = 2 ] && kill -ILL $$; true", -2, 2, 2, 132),  # a success is none to -2
-    ],
+    cases("a_task_is_tried_again_by_its_class"),
 )
 def test_a_task_is_tried_again_by_its_class(command, bound, retries, counted, code, v2):
     """As its job would be; a negative taskRetryCount sets no bound, and -2 goes on after a success."""

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
+from cases import cases
 from local_client import LocalClient, unique
 from protocol_client import IMAGE, protocol, task_role
 
@@ -83,23 +84,7 @@ def listed(v2, zoe):
     return word
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ({}, "dcab"),
-        ({"order": "jobName,ASC"}, "abcd"),
-        ({"order": "totalTaskNumber,DESC"}, "adcb"),
-        ({"order": "nonsense,ASC"}, "dcab"),
-        ({"username": "admin,nobody"}, "dab"),
-        ({"state": "FAILED"}, "d"),
-        ({"state": "SUCCEEDED,RUNNING"}, "cab"),
-        ({"vc": "vc1"}, "d"),
-        ({"tagsContain": "red"}, "b"),
-        ({"tagsContain": "red,blue"}, "ab"),
-        ({"tagsNotContain": "red"}, "dca"),
-        ({"limit": "2", "offset": "1"}, "ca"),
-    ],
-)
+@pytest.mark.parametrize(("query", "expected"), cases("lists_are_filtered_ordered_and_paged"))
 def test_lists_are_filtered_ordered_and_paged(query, expected, listed, v2):
     """As the real server does it."""
     rows = v2.send("GET", "/jobs", keyword=listed, **query).json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import requests
+from cases import cases
 from protocol_client import protocol
 from waiting import wait_until
 
@@ -22,17 +23,7 @@ def ask(uri, asked=None, **headers):
     return requests.get(uri, headers=headers, timeout=20)
 
 
-@pytest.mark.parametrize(
-    ("asked", "text", "where"),
-    [
-        ("bytes=2-4", "234", "2-4"),
-        ("bytes=2-", "23456789", "2-9"),
-        ("bytes=-3", "789", "7-9"),
-        ("bytes=-99", "0123456789", "0-9"),
-        ("bytes=0-0", "0", "0-0"),
-        ("bytes=8-99", "89", "8-9"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "text", "where"), cases("one_range_is_sent_with_its_place"))
 def test_one_range_is_sent_with_its_place(log, asked, text, where):
     """206, its bytes, how many there are, and of how many."""
     reply = ask(log["stdout"], asked)
