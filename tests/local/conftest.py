@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 
 import pytest
+from event_loop import in_a_loop
 from local_client import LocalClient
 from ports import own_port
 from protocol_client import ProtocolClient
 
 from luigi_pai.cli import main
 from luigi_pai.local import LocalPai
+
+
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a test that is a coroutine function in a loop; close its bench, if it has one, at its end."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def run():
+        try:
+            await pyfuncitem.obj(**arguments)
+        finally:
+            if "bench" in arguments:
+                await arguments["bench"].close()
+
+    in_a_loop(run())
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 
 import psutil
 import pytest
-from event_loop import in_a_loop
 from waiting import wait_for_end, wait_until
 
 from luigi_pai.local.container import processes
@@ -115,36 +114,28 @@ def test_a_clock_that_is_set_changes_no_start_time(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_end_of_a_process_is_awaited(tmp_path):
+async def test_the_end_of_a_process_is_awaited(tmp_path):
     """Of a child with its exit code; of another process, or one that has another start time, without."""
-
-    async def scenario():
-        with task(tmp_path / "a") as first:
-            when = processes.started(first.pid)
-            await asyncio.wait_for(processes.wait_ended(first.pid, "another"), 5)
-            await asyncio.wait_for(processes.wait_ended(2**22 + 1, None), 5)  # there is no such process
-            child = asyncio.create_task(processes.wait_child(first))
-            other = asyncio.create_task(processes.wait_ended(first.pid, when))
-            await asyncio.sleep(0.05)
-            early = child.done() or other.done()
-            first.kill()
-            code = await asyncio.wait_for(child, 20)
-            await asyncio.wait_for(other, 20)
-            return early, code
-
-    assert in_a_loop(scenario()) == (False, -9)
+    with task(tmp_path / "a") as first:
+        when = processes.started(first.pid)
+        await asyncio.wait_for(processes.wait_ended(first.pid, "another"), 5)
+        await asyncio.wait_for(processes.wait_ended(2**22 + 1, None), 5)  # there is no such process
+        child = asyncio.create_task(processes.wait_child(first))
+        other = asyncio.create_task(processes.wait_ended(first.pid, when))
+        await asyncio.sleep(0.05)
+        assert not child.done()
+        assert not other.done()
+        first.kill()
+        assert await asyncio.wait_for(child, 20) == -9
+        await asyncio.wait_for(other, 20)
 
 
 @pytest.mark.slow
-def test_ending_a_task_leaves_no_process(tmp_path):
+async def test_ending_a_task_leaves_no_process(tmp_path):
     """One that ignores SIGTERM is killed after the grace."""
-
-    async def scenario(first):
-        await processes.end({str(tmp_path / "a"): first.pid}, 0.1)
-
     with task(tmp_path / "a", LEAVES_SESSION) as first:
         hidden = int(first.stdout.readline())
-        in_a_loop(scenario(first))
+        await processes.end({str(tmp_path / "a"): first.pid}, 0.1)
         wait_for_end(hidden)
         assert first.wait(20) == -9
 

@@ -6,7 +6,6 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from event_loop import in_a_loop
 
 from luigi_pai.local.launcher.attempt import STOP, AttemptRun
 from luigi_pai.local.store.records import Attempt, Task
@@ -55,11 +54,6 @@ async def decided(attempt):
     return outcome and (outcome.exit_code, outcome.trigger and outcome.trigger.index)
 
 
-def run(scenario):
-    """Run a scenario."""
-    return in_a_loop(scenario())
-
-
 async def turns():
     """Let everything that can go on go on."""
     for _ in range(10):
@@ -70,48 +64,34 @@ async def turns():
     ("codes", "outcome"),
     [([(0, 100), (7, 200)], (0, 0)), ([(7, 100), (0, 200)], (7, 0)), ([(0, 200), (7, 100)], (7, 1))],
 )
-def test_the_first_end_in_time_decides_however_they_are_seen(codes, outcome):
+async def test_the_first_end_in_time_decides_however_they_are_seen(codes, outcome):
     """Here the second task is seen first: the first may have written its exit code before that."""
-
-    async def scenario():
-        attempt, runner = race(*codes)
-        runner.write(0, 1)
-        result = asyncio.create_task(decided(attempt))
-        runner.seen[1].set()
-        await turns()
-        early = result.done()
-        runner.seen[0].set()
-        return early, await result
-
-    early, found = run(scenario)
-    assert found == outcome
-    assert early == (outcome[1] == 1)  # one that ended later is not waited for
+    attempt, runner = race(*codes)
+    runner.write(0, 1)
+    result = asyncio.create_task(decided(attempt))
+    runner.seen[1].set()
+    await turns()
+    assert result.done() == (outcome[1] == 1)  # one that ended later is not waited for
+    runner.seen[0].set()
+    assert await result == outcome
 
 
-def test_a_task_that_has_not_ended_is_not_waited_for():
+async def test_a_task_that_has_not_ended_is_not_waited_for():
     """Only an exit code that is there may have been before."""
-
-    async def scenario():
-        attempt, runner = race((0, 100), (7, 200))
-        runner.write(1)
-        runner.seen[1].set()
-        return await decided(attempt)
-
-    assert run(scenario) == (7, 1)
+    attempt, runner = race((0, 100), (7, 200))
+    runner.write(1)
+    runner.seen[1].set()
+    assert await decided(attempt) == (7, 1)
 
 
 @pytest.mark.parametrize(("wrote", "outcome"), [((0,), (5, 0)), ((), None)])
-def test_an_end_before_the_stop_counts(wrote, outcome):
+async def test_an_end_before_the_stop_counts(wrote, outcome):
     """A job that ended just before its stop keeps its exit code; one that had not was stopped."""
-
-    async def scenario():
-        attempt, runner = race((5, 100))
-        runner.write(*wrote)
-        result = asyncio.create_task(decided(attempt))
-        await turns()
-        attempt.end(STOP)
-        await turns()
-        runner.seen[0].set()
-        return await result
-
-    assert run(scenario) == outcome
+    attempt, runner = race((5, 100))
+    runner.write(*wrote)
+    result = asyncio.create_task(decided(attempt))
+    await turns()
+    attempt.end(STOP)
+    await turns()
+    runner.seen[0].set()
+    assert await result == outcome

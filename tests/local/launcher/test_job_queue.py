@@ -6,7 +6,6 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from event_loop import in_a_loop
 
 from luigi_pai.local.config.settings import Resources, virtual_clusters
 from luigi_pai.local.launcher.job_queue import JobQueue
@@ -206,25 +205,21 @@ def test_tasks_that_wait_come_before_later_jobs(queue):
     assert (len(allocated), len(queue.began), queue.why(job)) == (2, 1, None)
 
 
-def test_a_job_that_is_delayed_lets_others_pass():
+async def test_a_job_that_is_delayed_lets_others_pass():
     """Until its time has come, or it is taken out."""
-
-    async def delayed():
-        queue = Queue("default:cpu=1")
-        over = asyncio.Event()
-        first, second = queue.put(1, 1), queue.put(2, 1)
-        queue.delay(first, 0.02, "in a moment", over.set)
-        queue.delay(second, 60, "later", over.set)
-        queue.put(3, 1)
-        assert queue.moved() == [3]
-        assert [queue.why(job) for job in (first, second)] == ["in a moment", "later"]
-        queue.remove(second)
-        queue.end(3)
-        assert queue.moved() == []
-        await asyncio.wait_for(over.wait(), 5)
-        assert queue.moved() == [1]
-        queue.close()
-        queue.put(4, 0)
-        assert queue.moved() == []
-
-    in_a_loop(delayed())
+    queue = Queue("default:cpu=1")
+    over = asyncio.Event()
+    first, second = queue.put(1, 1), queue.put(2, 1)
+    queue.delay(first, 0.02, "in a moment", over.set)
+    queue.delay(second, 60, "later", over.set)
+    queue.put(3, 1)
+    assert queue.moved() == [3]
+    assert [queue.why(job) for job in (first, second)] == ["in a moment", "later"]
+    queue.remove(second)
+    queue.end(3)
+    assert queue.moved() == []
+    await asyncio.wait_for(over.wait(), 5)
+    assert queue.moved() == [1]
+    queue.close()
+    queue.put(4, 0)
+    assert queue.moved() == []

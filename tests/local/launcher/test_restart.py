@@ -81,20 +81,33 @@ def started_pid(server, name):
     return wait_until(lambda: task_pid(server, name))
 
 
+def held(folder, command=""):
+    """Return a command that says in the file ``runs`` that it runs, and goes on when there is ``go``."""
+    return f"echo x >> {folder}/runs; until [ -e {folder}/go ]; do sleep 0.02; done; {command}"
+
+
+def once(folder, command):
+    """Return a command that says in the file ``runs`` that it runs, and succeeds when it runs again."""
+    return f"echo x >> {folder}/runs; [ $(wc -l < {folder}/runs) = 2 ] && exit 0; {command}"
+
+
+def wait_for_ends(*pids):
+    wait_until(lambda: not any(map(is_running, pids)))
+
+
 def kill(*pids):
     """Kill processes, each before its children: it could still write an exit code."""
     for pid in pids:
         for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
             process.kill()
-    wait_until(lambda: not any(map(is_running, pids)))
+    wait_for_ends(*pids)
 
 
 def test_a_task_that_still_runs_is_found_again(client, own_pai, tmp_path):
     """The same process goes on; the job is not started twice, and its end is seen at once."""
-    go = tmp_path / "go"
-    name = client.submit(f"echo began; until [ -e {go} ]; do sleep 0.02; done; exit 5")
+    name = client.submit("echo began; " + held(tmp_path, "exit 5"))
     before = client.wait(name, "RUNNING")
-    wait_until(lambda: client.log(before) == "began\n")
+    wait_until((tmp_path / "runs").exists)
     pid = started_pid(own_pai, name)
     own_pai.kill()
     assert is_running(pid)
@@ -103,10 +116,9 @@ def test_a_task_that_still_runs_is_found_again(client, own_pai, tmp_path):
     assert after["jobStatus"]["state"] == "RUNNING"
     assert after["jobStatus"]["appId"] == before["jobStatus"]["appId"]
     assert after["taskRoles"] == before["taskRoles"]
-    go.touch()
-    job = client.wait(name)
-    assert (job["jobStatus"]["appExitCode"], job["jobStatus"]["retries"]) == (5, 0)
-    assert client.log(job) == "began\n"
+    (tmp_path / "go").touch()
+    assert client.end(name) == ("FAILED", 5, 0)
+    assert client.log(after) == "began\n"
     assert not is_running(pid)
 
 
@@ -125,37 +137,33 @@ def test_a_task_found_again_can_be_stopped(client, own_pai, tmp_path):
     assert [process for process in processes if is_running(process.pid)] == []
 
 
-@pytest.mark.parametrize(("command", "state", "code"), [("exit 0", "SUCCEEDED", 0), ("exit 6", "FAILED", 6)])
-def test_an_end_in_the_servers_absence_is_known(command, state, code, client, own_pai, tmp_path):
+@pytest.mark.parametrize(("code", "state"), [(0, "SUCCEEDED"), (6, "FAILED")])
+def test_an_end_in_the_servers_absence_is_known(code, state, client, own_pai, tmp_path):
     """The task itself writes its exit code down; it is not run again."""
-    go, runs = tmp_path / "go", tmp_path / "runs"
-    name = client.submit(f"echo x >> {runs}; until [ -e {go} ]; do sleep 0.02; done; {command}")
+    runs = tmp_path / "runs"
+    name = client.submit(held(tmp_path, f"exit {code}"))
     pid = started_pid(own_pai, name)
     wait_until(runs.exists)
     own_pai.kill()
-    go.touch()
-    wait_until(lambda: not is_running(pid))
+    (tmp_path / "go").touch()
+    wait_for_ends(pid)
     own_pai.restart()
-    status = client.wait(name)["jobStatus"]
-    assert (status["state"], status["appExitCode"], status["retries"]) == (state, code, 0)
+    assert client.end(name) == (state, code, 0)
     assert runs.read_text() == "x\n"
 
 
 def test_a_task_that_was_lost_is_run_again_without_counting(client, own_pai, tmp_path):
     """Killed with the server, as by a reboot: like a transient failure; what it left running ends."""
     runs, child = tmp_path / "runs", tmp_path / "child"
-    name = client.submit(
-        f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; sleep 60 & echo $! > {child}; wait"
-    )
+    name = client.submit(once(tmp_path, f"sleep 60 & echo $! > {child}; wait"))
     pid = started_pid(own_pai, name)
     wait_until(lambda: child.exists() and child.read_text())
     own_pai.kill()
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not is_running(pid))
+    wait_for_ends(pid)
     assert is_running(int(child.read_text()))
     own_pai.restart()
-    status = client.wait(name)["jobStatus"]
-    assert (status["state"], status["retries"]) == ("SUCCEEDED", 1)
+    assert client.end(name) == ("SUCCEEDED", 0, 1)
     assert runs.read_text() == "x\nx\n"
     assert not is_running(int(child.read_text()))
 
@@ -172,12 +180,11 @@ def test_what_a_task_decided_stays_decided_if_others_are_lost(exit_code, ends, c
     pids = task_pids(own_pai)
     own_pai.kill()
     go.touch()
-    wait_until(lambda: not is_running(pids[2]))
+    wait_for_ends(pids[2])
     kill(*pids[:2])
     again.touch()
     own_pai.restart()
-    status = client.wait(name)["jobStatus"]
-    assert (status["state"], status["appExitCode"], status["retries"]) == ends
+    assert client.end(name) == ends
     assert (own_pai.data / "start.log").read_text() == ""
 
 
@@ -216,9 +223,8 @@ def test_a_stop_and_a_delete_are_not_forgotten(client, own_pai):
     assert all(is_running(pid) for pid in pids)
     own_pai.restart()
     assert client.call("GET", f"/jobs/{deleted}").status_code == 404
-    status = client.wait(stopped)["jobStatus"]
-    assert (status["state"], status["appExitCode"]) == ("STOPPED", 214)
-    wait_until(lambda: not any(is_running(pid) for pid in pids))
+    assert client.end(stopped)[:2] == ("STOPPED", 214)
+    wait_for_ends(*pids)
     wait_until(lambda: not list((own_pai.data / "jobs").glob(f"*-{deleted}")))
 
 
@@ -228,9 +234,7 @@ def test_a_shutdown_ends_tasks_and_the_next_start_runs_them_again(cut_short, cli
 
     Also if it is killed while it waits for its tasks.
     """
-    runs = tmp_path / "runs"
-    command = DEAF if cut_short else "echo $$; exec sleep 60"
-    name = client.submit(f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; {command}")
+    name = client.submit(once(tmp_path, DEAF if cut_short else "echo $$; exec sleep 60"))
     pid = deaf_pid(client, name)
     if cut_short:
         os.kill(own_pai.pid, signal.SIGTERM)
@@ -241,8 +245,7 @@ def test_a_shutdown_ends_tasks_and_the_next_start_runs_them_again(cut_short, cli
         own_pai.stop()
         assert not is_running(pid)
     own_pai.restart()
-    status = client.wait(name)["jobStatus"]
-    assert (status["state"], status["retries"]) == ("SUCCEEDED", 1)
+    assert client.end(name) == ("SUCCEEDED", 0, 1)
 
 
 def test_users_tokens_passwords_and_files_survive(client, own_pai):
@@ -253,8 +256,7 @@ def test_users_tokens_passwords_and_files_survive(client, own_pai):
     assert requests.put(f"{url}&op=MKDIRS", timeout=20).json() == {"boolean": True}
     own_pai.stop()
     own_pai.restart()
-    name = client.submit("true")
-    assert client.wait(name)["jobStatus"]["state"] == "SUCCEEDED"
+    assert client.run("true")["jobStatus"]["state"] == "SUCCEEDED"
     assert LocalClient(own_pai, "bob", "bobpassword").token
     assert requests.get(f"{url}&op=GETFILESTATUS", timeout=20).status_code == 200
 
@@ -297,7 +299,7 @@ def test_a_server_and_its_tasks_end_with_its_test_run(killed, tmp_path):
         assert server._process.wait(10) == 0
         assert not is_running(pid)
     server.close()
-    wait_until(lambda: not is_running(pid))
+    wait_for_ends(pid)
 
 
 def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
@@ -323,14 +325,12 @@ def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
 def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_v2, tmp_path):
     """Like a pod that was deleted: -101, uncounted."""
     v2 = ProtocolClient(own_v2)
-    runs = tmp_path / "runs"
-    text = protocol(f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; sleep 60")
-    name = v2.submit(text)
+    name = v2.submit(protocol(once(tmp_path, "sleep 60")))
     pid = started_pid(own_v2, name)
-    wait_until(runs.exists)
+    wait_until((tmp_path / "runs").exists)
     own_v2.kill()
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not is_running(pid))
+    wait_for_ends(pid)
     own_v2.restart()
     status = v2.wait(name)["jobStatus"]
     assert (status["state"], status["retryDetails"]["platform"]) == ("SUCCEEDED", 1)
@@ -343,8 +343,8 @@ def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_v2, tmp
 def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, own_v2, tmp_path):
     """Killed before it could write the process down: the task says itself whose it is."""
     v2 = ProtocolClient(own_v2)
-    go, runs = tmp_path / "go", tmp_path / "runs"
-    command = f"echo x >> {runs}; until [ -e {go} ]; do sleep 0.02; done; (setsid sleep 60 &)"
+    runs = tmp_path / "runs"
+    command = held(tmp_path, "(setsid sleep 60 &)")
     name = v2.submit(protocol(command, extras={"gangAllocation": gang}))
     pid = started_pid(own_v2, name)
     wait_until(runs.exists)
@@ -354,9 +354,8 @@ def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, own_v
     assert task_pid(own_v2, name) == pid
     running = v2.job(name)
     assert (running["jobStatus"]["state"], v2.task(running)["taskState"]) == ("RUNNING", "RUNNING")
-    go.touch()
-    status = v2.wait(name)["jobStatus"]
-    assert (status["state"], status["retries"], runs.read_text()) == ("SUCCEEDED", 0, "x\n")
+    (tmp_path / "go").touch()
+    assert (*v2.end(name), runs.read_text()) == ("SUCCEEDED", 0, 0, "x\n")
 
 
 def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_v2, tmp_path):
@@ -374,17 +373,14 @@ def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_v2, tm
     first, second = task_pids(own_v2)
     own_v2.kill()
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: not is_running(first))
+    wait_for_ends(first)
     own_v2.restart()
     wait_until(lambda: len(runs.read_text().split()) == 3)
     go.touch()
     job = v2.wait(name)
     assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("SUCCEEDED", 0)
-    counts = [
-        (v2.task(job, index=index)["retries"], v2.task(job, index=index)["accountableRetries"])
-        for index in (0, 1)
-    ]
-    assert counts == [(1, 0), (0, 0)]
+    tasks = job["taskRoles"]["main"]["taskStatuses"]
+    assert [(task["retries"], task["accountableRetries"]) for task in tasks] == [(1, 0), (0, 0)]
     assert sorted(runs.read_text().split()) == ["0.0", "0.1", "1.0"]
     rows = sql(own_v2, "SELECT task_index, number, exit_code FROM tasks ORDER BY rowid")
     assert rows == [(0, 0, -101), (1, 0, 0), (0, 1, 0)]
@@ -447,9 +443,10 @@ def test_a_server_that_is_killed_in_the_middle_of_30_jobs_loses_none(tmp_path):
         server.kill()
         assert done
         server.restart()
-        for _, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]:
+        going_on = [name for _, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]]
+        for name in going_on:
             client.wait(name, "RUNNING", "WAITING")
-        for _, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]:
+        for name in going_on:
             client.stop(name)
         for kind, name, retries, began, file in mixed.jobs:
             job = client.wait(name)
@@ -457,8 +454,7 @@ def test_a_server_that_is_killed_in_the_middle_of_30_jobs_loses_none(tmp_path):
             if name in done:
                 assert job == done[name]
             if "sleeps" in kind or "waits" in kind:
-                assert status["state"] == "STOPPED", (kind, status)
-                assert status["appExitCode"] == -210
+                assert (kind, status["state"], status["appExitCode"]) == (kind, "STOPPED", -210)
             else:
                 code = 255 if kind == "retries" else 0
                 assert (kind, status["appExitCode"]) == (kind, code)

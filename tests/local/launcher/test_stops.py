@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from event_loop import until
-from launcher_bench import NOTHING, at_once
+from launcher_bench import NOTHING, at_once, on
 
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.store.records import RUNNING
@@ -78,22 +78,19 @@ MOMENTS = [
 
 @pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
-def test_a_job_that_is_stopped_at_any_moment_is_stopped(moment, kind, bench):
+@on("default:cpu=4,memory=999,gpu=0")
+async def test_a_job_that_is_stopped_at_any_moment_is_stopped(moment, kind, bench):
     """214 and -210; nothing of it runs or is held; a second stop, or one after the end, changes nothing."""
-
-    async def scenario(bench):
-        job = await moment(bench, kind)
-        bench.stop(job)
-        bench.stop(job)
-        ended = await bench.ended(job)
-        await until(lambda: bench.kept() == NOTHING)
-        bench.stop(job)
-        assert bench.found(job) == ended
-        assert bench.processes(job) == set()
-        attempt = bench.store.last_attempt(job)
-        return ended, attempt, [task.exit_code for task in bench.tasks(job)]
-
-    ended, attempt, codes = bench(scenario, "default:cpu=4,memory=999,gpu=0", kind=kind)
+    job = await moment(bench, kind)
+    bench.stop(job)
+    bench.stop(job)
+    ended = await bench.ended(job)
+    await until(lambda: bench.kept() == NOTHING)
+    bench.stop(job)
+    assert bench.found(job) == ended
+    assert bench.processes(job) == set()
+    attempt = bench.store.last_attempt(job)
+    codes = {task.exit_code for task in bench.tasks(job)}
     said = (214, "NON_TRANSIENT") if kind == "v1" else (-210, "Failed")
     assert (ended.exit_code, ended.exit_type, ended.execution_type) == (*said, "STOP")
     if attempt is not None:
@@ -101,46 +98,36 @@ def test_a_job_that_is_stopped_at_any_moment_is_stopped(moment, kind, bench):
     if attempt is not None and kind != "v1":
         waited = attempt.number == ended.retries  # for the next one
         assert attempt.exit_code in ((137, 255) if waited else (-210,))
-        assert set(codes) <= {-220, 137, attempt.exit_code}
+        assert codes <= {-220, 137, attempt.exit_code}
 
 
-def test_a_job_some_of_whose_tasks_wait_is_stopped(bench):
+@on("default:cpu=4,memory=999,gpu=0", kind="loose")
+async def test_a_job_some_of_whose_tasks_wait_is_stopped(bench):
     """The one that never began has no time of a begin."""
-
-    async def scenario(bench):
-        job = await while_tasks_wait(bench, "loose")
-        bench.stop(job)
-        ended = await bench.ended(job)
-        return (
-            ended.exit_code,
-            [(task.exit_code, task.launched is None) for task in bench.tasks(job)],
-            bench.kept(),
-        )
-
-    ended = bench(scenario, "default:cpu=4,memory=999,gpu=0", kind="loose")
-    assert ended == (-210, [(-220, False), (-220, True)], NOTHING)
+    job = await while_tasks_wait(bench, "loose")
+    bench.stop(job)
+    assert (await bench.ended(job)).exit_code == -210
+    ends = [(task.exit_code, task.launched is None) for task in bench.tasks(job)]
+    assert (ends, bench.kept()) == ([(-220, False), (-220, True)], NOTHING)
 
 
 @pytest.mark.parametrize(("kind", "code"), [("v1", 3), ("gang", 255), ("loose", 255)])
-def test_a_stop_while_a_decided_attempt_is_cleaned_up_leaves_its_outcome(kind, code, bench):
+async def test_a_stop_while_a_decided_attempt_is_cleaned_up_leaves_its_outcome(kind, code, bench):
     """As on a cluster: what has ended has ended so; there is no further attempt."""
-
-    async def scenario(bench):
-        deaf = f"trap '' TERM; touch {bench.go}; while :; do sleep 0.05; done"
-        command = f"if [ $PAI_TASK_INDEX = 0 ]; then {bench.hold}exit 3; fi; {deaf}"
-        job = bench.job(kind, command, tasks=2, retries=0 if kind == "loose" else 9)
-        await bench.began(job)
-        await until(lambda: bench.tasks(job)[0].exit_code is not None)
-        bench.stop(job)
-        ended = await bench.ended(job)
-        return ended.exit_code, ended.execution_type, ended.retries, bench.processes(job), bench.kept()
-
-    assert bench(scenario, kind=kind) == (code, "STOP", 0, set(), NOTHING)
+    deaf = f"trap '' TERM; touch {bench.go}; while :; do sleep 0.05; done"
+    command = f"if [ $PAI_TASK_INDEX = 0 ]; then {bench.hold}exit 3; fi; {deaf}"
+    job = bench.job(kind, command, tasks=2, retries=0 if kind == "loose" else 9)
+    await bench.began(job)
+    await until(lambda: bench.tasks(job)[0].exit_code is not None)
+    bench.stop(job)
+    ended = await bench.ended(job)
+    assert (ended.exit_code, ended.execution_type, ended.retries) == (code, "STOP", 0)
+    assert (bench.processes(job), bench.kept()) == (set(), NOTHING)
 
 
 @pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
 @pytest.mark.parametrize("process_first", [False, True], ids=["before the process", "after it"])
-def test_a_job_that_is_stopped_while_a_task_is_being_started_leaves_no_process(
+async def test_a_job_that_is_stopped_while_a_task_is_being_started_leaves_no_process(
     kind, process_first, bench, monkeypatch, tmp_path
 ):
     """One that has begun, beside the loop, is waited for, and ended; of loose tasks, a second try."""
@@ -159,19 +146,17 @@ def test_a_job_that_is_stopped_while_a_task_is_being_started_leaves_no_process(
     monkeypatch.setattr(JobFolders, "start", slow)
     killed = f"[ -e {tmp_path}/again ] || {{ touch {tmp_path}/again; kill -KILL $$; }}; "
 
-    async def scenario(bench):
-        job = bench.job(kind, f"{killed if kind == 'loose' else ''}sleep 60")
-        await until(in_it.is_set)
-        bench.stop(job)
-        for _ in range(5):
-            await asyncio.sleep(0.01)
-        before = bench.found(job).sub_state
-        go_on.set()
-        ended = await bench.ended(job)
-        await until(lambda: bench.kept() == NOTHING)
-        return before, ended.exit_code, [bool(task.pid) for task in bench.tasks(job)], bench.processes(job)
-
-    assert bench(scenario, kind=kind) == (RUNNING, 214 if kind == "v1" else -210, [True], set())
+    job = bench.job(kind, f"{killed if kind == 'loose' else ''}sleep 60")
+    await until(in_it.is_set)
+    bench.stop(job)
+    for _ in range(5):
+        await asyncio.sleep(0.01)
+    before = bench.found(job).sub_state
+    go_on.set()
+    ended = await bench.ended(job)
+    await until(lambda: bench.kept() == NOTHING)
+    assert (before, ended.exit_code) == (RUNNING, 214 if kind == "v1" else -210)
+    assert ([bool(task.pid) for task in bench.tasks(job)], bench.processes(job)) == ([True], set())
 
 
 HIDING = """python -c '
@@ -190,16 +175,17 @@ os.wait()
 
 
 @pytest.mark.parametrize("kind", ["v1", "gang"])
-def test_a_process_that_hides_ends_with_its_job(kind, bench):
+async def test_a_process_that_hides_ends_with_its_job(kind, bench):
     """In a session of its own, without a parent, with no file open, deaf to SIGTERM."""
-
-    async def scenario(bench):
-        stays = bench.job(kind, HIDING.format(then="time.sleep(60)"))
-        await until(lambda: any(log.read_text() for log in bench.logs(stays, "stdout")))
-        alive = len(bench.processes(stays))
-        bench.stop(stays)
-        leaves = bench.job(kind, HIDING.format(then=""), name="leaves")
-        ends = [(await bench.ended(job)).exit_code for job in (stays, leaves)]
-        return alive >= 3, ends, bench.processes(stays) | bench.processes(leaves), bench.kept()
-
-    assert bench(scenario, kind=kind) == (True, [214 if kind == "v1" else -210, 0], set(), NOTHING)
+    stays = bench.job(kind, HIDING.format(then="time.sleep(60)"))
+    await until(lambda: any(log.read_text() for log in bench.logs(stays, "stdout")))
+    alive = len(bench.processes(stays))
+    bench.stop(stays)
+    leaves = bench.job(kind, HIDING.format(then=""), name="leaves")
+    ends = [(await bench.ended(job)).exit_code for job in (stays, leaves)]
+    assert (alive >= 3, ends, bench.processes(stays) | bench.processes(leaves), bench.kept()) == (
+        True,
+        [214 if kind == "v1" else -210, 0],
+        set(),
+        NOTHING,
+    )

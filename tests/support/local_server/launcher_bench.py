@@ -7,7 +7,7 @@ import json
 import logging
 import sqlite3
 
-from event_loop import in_a_loop, until
+from event_loop import until
 from local_client import role
 from protocol_client import protocol, task_role
 
@@ -180,17 +180,11 @@ async def at_once(condition):
     raise AssertionError("it did not come about in time")
 
 
-def bench_runner(folder):
-    """Return what runs a scenario with a bench of its own, in a loop of its own."""
+def on(*clusters, **more):
+    """Give the bench of a test these virtual clusters, and other arguments of `Bench`."""
 
-    def run(scenario, *clusters, **more):
-        async def all_of_it():
-            bench = Bench(folder / "data", clusters, **more)
-            try:
-                return await scenario(bench)
-            finally:
-                await bench.close()
+    def mark(test):
+        test.bench = {"clusters": clusters, **more}
+        return test
 
-        return in_a_loop(all_of_it())
-
-    return run
+    return mark

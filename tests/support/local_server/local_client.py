@@ -41,6 +41,11 @@ class JobClient:
 
         return wait_until(there)
 
+    def end(self, name):
+        """Wait for the end of a job, and return its state, exit code and number of retries."""
+        status = self.wait(name)["jobStatus"]
+        return status["state"], status["appExitCode"], status["retries"]
+
     def run(self, *jobs, **more):
         """Submit a job and return it when it has ended."""
         return self.wait(self.submit(*jobs, **more))
