@@ -8,60 +8,11 @@ import itertools
 from urllib.parse import quote
 
 import pytest
+from cases import cases
 
 pytestmark = pytest.mark.slow
 
 HERE = "HERE"  # stands for the server's own HOST:PORT
-ORIGINS = (
-    None,
-    f"http://{HERE}",
-    "null",
-    "",
-    "http://evil.example",
-    f"http://evil.example@{HERE}.evil.example",
-    f"http://{HERE}.evil.example",
-    "http://127.0.0.1:1",
-    "http://[",
-    "http://]",
-    "\u00ff",
-)
-HOSTS = (
-    HERE,
-    "evil.example",
-    f"{HERE}.evil.example",
-    "127.0.0.1.evil.example",
-    "0.0.0.0",
-    "10.0.0.1",
-    "[::ffff:10.0.0.1]",
-    "localhost.evil.example:80",
-)
-FETCHES = (
-    (None, None, None),
-    ("none", "navigate", "document"),
-    ("same-origin", "cors", "empty"),
-    ("cross-site", "navigate", "document"),
-    ("cross-site", "navigate", "iframe"),
-    ("cross-site", "no-cors", "image"),
-    ("cross-site", "no-cors", "script"),  # <script src> has no Origin
-    ("same-site", "no-cors", "script"),  # a page of another port of this machine
-    ("same-site", "navigate", "document"),
-    ("same-site", "cors", "empty"),
-)
-ROUTES = (
-    ("GET", "/"),
-    ("GET", "/api/v1/jobs"),
-    ("GET", "/webhdfs/v1/?op=LISTSTATUS"),
-    ("GET", "/assets/page.js"),
-    ("GET", "/job-log?task=x&log=stdout"),
-    ("POST", "/api/v1/jobs"),
-    ("PUT", "/webhdfs/v1/x?op=MKDIRS"),
-    ("POST", "/stop-job"),
-    ("DELETE", "/local/contents"),
-    ("GET", "/local/contents"),
-    ("PUT", "/local/faults"),
-    ("POST", "/local/job-scripts"),
-    ("GET", "/no-such"),
-)
 
 
 def ask(netloc, method, path, headers=()):
@@ -78,10 +29,12 @@ def test_no_page_of_another_site_gets_an_answer(local_pai_v1):
     Pages can link here, and cannot embed anything.
     """
     here = local_pai_v1.url.removeprefix("http://")
-    routes = itertools.cycle(ROUTES)
+    routes = itertools.cycle(cases("routes"))
     wrong = []
-    of_a_site = itertools.product([None], [HERE], FETCHES, ROUTES)  # what a page embeds has no Origin
-    of_any = itertools.product(ORIGINS, HOSTS, FETCHES, [None])
+    of_a_site = itertools.product(
+        [None], [HERE], cases("fetches"), cases("routes")
+    )  # what a page embeds has no Origin
+    of_any = itertools.product(cases("origins"), cases("hosts"), cases("fetches"), [None])
     for origin, host, fetch, route in itertools.chain(of_a_site, of_any):
         method, path = route or next(routes)
         sent = {"Origin": origin, "Host": host}
@@ -96,24 +49,13 @@ def test_no_page_of_another_site_gets_an_answer(local_pai_v1):
     assert wrong == []
 
 
-UP = ("..", "%2e%2e", "%252e%252e", "..%2f..", "..%5c..", ".%2e", "%2e.", "%2f..", "..;", "%00..", "....")
-BEFORE = (
-    "/webhdfs/v1/{}?op=OPEN&namenoderpcaddress=x",
-    "/webhdfs/v1/a/{}?op=LISTSTATUS",
-    "/assets/{}",
-    "/node/containerlogs/container_1_1_1_1/{}/stdout",
-    "/job-log?task={}&log=stdout",
-    "/api/v1/jobs/{}/config",
-)
-
-
-@pytest.mark.parametrize("route", BEFORE)
+@pytest.mark.parametrize("route", cases("served_addresses"))
 def test_no_address_leads_out_of_the_data_folder(local_pai_v1, route):
     """A file beside the folders that are served, spelt in each way that some decoder takes for "up"."""
     canary = local_pai_v1.data / "canary"
     canary.write_text("the canary sings")
     here = local_pai_v1.url.removeprefix("http://")
-    for up, depth in itertools.product(UP, (1, 2, 4, 8)):
+    for up, depth in itertools.product(cases("ways_up"), (1, 2, 4, 8)):
         for target in ("canary", quote(str(canary)), "server.json"):
             path = route.format("/".join([up] * depth + [target]))
             reply, text = ask(here, "GET", path)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from webhdfs_server import serving
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     """The folder that is HDFS."""
     return tmp_path_factory.mktemp("hdfs") / "root"
 
 
 @pytest.fixture(scope="module")
-def url(root: Path) -> Iterator[str]:
+def url(root):
     """A WebHDFS over it."""
     with serving(root) as address:
         yield address

@@ -13,7 +13,6 @@ import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
@@ -23,9 +22,6 @@ from webhdfs_server import serving
 
 from luigi_pai.local.hdfs.command.executable import install, main
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RECORDED = json.loads((DATA / "fsshell_2.7.4.json").read_text())
 STAND_INS = {  # for recorded commands that a local OpenPAI does not have
@@ -50,7 +46,7 @@ class Done:
     err: str
 
 
-def run_here(line: str, url: str, user: str = "alice", stdin: bytes = b"from stdin\n") -> Done:
+def run_here(line, url, user="alice", stdin=b"from stdin\n"):
     """Run ``hadoop fs LINE`` in this process."""
     with pytest.MonkeyPatch.context() as patch, io.BytesIO() as out:
         patch.setenv("LUIGI_PAI_WEBHDFS_URL", url)
@@ -64,13 +60,13 @@ def run_here(line: str, url: str, user: str = "alice", stdin: bytes = b"from std
 
 
 @pytest.fixture
-def fs(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+def fs(url, tmp_path, monkeypatch):
     """Run ``hadoop fs`` in this process, in an empty local folder; ``{d}`` is a new folder on HDFS."""
     monkeypatch.chdir(tmp_path)
     folder = f"/t-{uuid.uuid4().hex[:8]}"
     run_here(f"-mkdir -p {folder} /user/alice", url)
 
-    def run(line: str, **about: Any) -> Done:
+    def run(line, **about):
         done = run_here(line.replace("{d}", folder), about.pop("url", url), **about)
         return Done(done.code, done.out.replace(folder, "{d}"), done.err.replace(folder, "{d}"))
 
@@ -81,7 +77,7 @@ def fs(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
 
 
 @pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Done], dict[str, str]]:
+def replayed(tmp_path_factory):
     """Every recorded command, run in order; and the local files that there are at the end."""
     here = tmp_path_factory.mktemp("fsshell")
     local = {
@@ -111,7 +107,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Done],
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_does_as_fsshell_2_7_4(line: str, replayed: tuple[dict[str, Done], dict[str, str]]) -> None:
+def test_does_as_fsshell_2_7_4(line, replayed):
     """Exit code, output and error of every recorded command are FsShell's, but for dates."""
     recorded = RECORDED["commands"][int(line[:3])]
     found = replayed[0][line]
@@ -120,17 +116,17 @@ def test_does_as_fsshell_2_7_4(line: str, replayed: tuple[dict[str, Done], dict[
     assert alike(found.out) == alike(recorded["out"])
 
 
-def test_leaves_the_files_of_fsshell_2_7_4(replayed: tuple[dict[str, Done], dict[str, str]]) -> None:
+def test_leaves_the_files_of_fsshell_2_7_4(replayed):
     """After all recorded commands, the local files are those that FsShell left."""
     assert replayed[1] == RECORDED["files"]
 
 
-def alike(text: str) -> str:
+def alike(text):
     """Return output without times, and without the widths of columns."""
     return re.sub(r" +", " ", re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE", text)).lstrip(" ")
 
 
-def told(text: str, code: int) -> str:
+def told(text, code):
     """Return errors; of wrong usage the first sentence."""
     return re.split(r"[;\n]", text)[0] if code == 255 else text
 
@@ -140,7 +136,7 @@ def told(text: str, code: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["hdfs dfs", "hadoop fs"])
-def test_executables_run(command: str, url: str, tmp_path: Path) -> None:
+def test_executables_run(command, url, tmp_path):
     """``hdfs dfs`` and ``hadoop fs`` run from PATH, in an environment with nothing of Python's."""
     install(tmp_path / "a bin")
     environment = {
@@ -157,7 +153,7 @@ def test_executables_run(command: str, url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_executables_load_the_standard_library_only(tmp_path: Path) -> None:
+def test_executables_load_the_standard_library_only(tmp_path):
     """A command loads neither Luigi nor requests: it would cost half a second each time."""
     install(tmp_path)
     line = (tmp_path / "hdfs").read_text().splitlines()[1].split()
@@ -172,15 +168,13 @@ def test_executables_load_the_standard_library_only(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_server_that_starts_again_does_not_empty_the_command_of_running_tasks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_starts_again_does_not_empty_the_command_of_running_tasks(tmp_path, monkeypatch):
     """On a full disk, too: to a shell an empty command is a success."""
     install(tmp_path)
     before = (tmp_path / "hdfs").read_bytes()
     seen = []
 
-    def write_text(path: Path, *_: object, **__: object) -> int:
+    def write_text(path, *_, **__):
         path.write_bytes(b"")
         seen.append((tmp_path / "hdfs").read_bytes())
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -195,7 +189,7 @@ def test_a_server_that_starts_again_does_not_empty_the_command_of_running_tasks(
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_is_no_traceback(url: str, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_no_traceback(url, tmp_path):
     """``hdfs dfs -cat big | head -c 1`` ends quietly."""
     install(tmp_path)
     name = f"/p-{uuid.uuid4().hex[:8]}"
@@ -211,13 +205,13 @@ def test_a_closed_pipe_is_no_traceback(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["hdfs namenode", "hadoop jar x.jar", "hdfs"])
-def test_parts_that_are_not_there(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_that_are_not_there(words, capsys):
     """What there is no stand-in for says what there is, with 255."""
     assert main(words.split()) == 255
     assert ": a local OpenPAI has only: " in capsys.readouterr().err
 
 
-def test_unknown_command_names_those_there_are(fs: Callable[..., Done]) -> None:
+def test_unknown_command_names_those_there_are(fs):
     """An unknown command is FsShell's message and the list of what there is."""
     done = fs("-setfacl x {d}")
     assert done.code == 255
@@ -226,13 +220,13 @@ def test_unknown_command_names_those_there_are(fs: Callable[..., Done]) -> None:
     )
 
 
-def test_generic_options_are_dropped(fs: Callable[..., Done]) -> None:
+def test_generic_options_are_dropped(fs):
     """``-D key=value`` and its kin, which configure a Hadoop, are read over."""
     assert fs("-D dfs.replication=1 -Ddfs.x=y -conf c.xml -mkdir {d}/x").code == 0
     assert fs("-test -d {d}/x").code == 0
 
 
-def test_unreachable_server_is_one_line(fs: Callable[..., Done]) -> None:
+def test_unreachable_server_is_one_line(fs):
     """With nobody listening, the message says where it was looked for and which variable says so."""
     done = fs("-ls /", url="http://127.0.0.1:1")
     assert done.code == 1
@@ -242,7 +236,7 @@ def test_unreachable_server_is_one_line(fs: Callable[..., Done]) -> None:
     )
 
 
-def test_without_server_says_what_is_missing(fs: Callable[..., Done]) -> None:
+def test_without_server_says_what_is_missing(fs):
     """Without the variable, the message names it."""
     done = fs("-ls /", url="")
     assert done.code == 1
@@ -250,14 +244,14 @@ def test_without_server_says_what_is_missing(fs: Callable[..., Done]) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["hdfs://anywhere:9000", "hdfs://", "viewfs://c"])
-def test_uris_mean_this_hdfs(prefix: str, fs: Callable[..., Done]) -> None:
+def test_uris_mean_this_hdfs(prefix, fs):
     """A URI of another name node, as job files have them, is this HDFS; it is shown as it was typed."""
     fs("-put - {d}/f")
     assert fs(f"-ls {prefix}{{d}}").out.endswith(f" {prefix}{{d}}/f\n")
     assert fs(f"-ls {prefix}{{d}}/*").out.endswith(f" {prefix}{{d}}/f\n")
 
 
-def test_a_source_that_fails_leaves_no_file(fs: Callable[..., Done], tmp_path: Path) -> None:
+def test_a_source_that_fails_leaves_no_file(fs, tmp_path):
     """A get that cannot be done leaves no half file behind."""
     assert fs("-get {d}/missing here").code == 1
     assert not list(tmp_path.iterdir())
@@ -266,7 +260,7 @@ def test_a_source_that_fails_leaves_no_file(fs: Callable[..., Done], tmp_path: P
 class CutShort(WebHdfsHandler):
     """A server that breaks off in the middle of a file."""
 
-    async def _open(self) -> None:
+    async def _open(self):
         if not self.is_datanode():
             await super()._open()
             return
@@ -277,7 +271,7 @@ class CutShort(WebHdfsHandler):
 
 
 @pytest.mark.parametrize("command", ["-get {d}/f here", "-cat {d}/f", "-cp {d}/f {d}/g"])
-def test_a_file_that_is_cut_short_is_an_error(command: str, fs: Callable[..., Done], tmp_path: Path) -> None:
+def test_a_file_that_is_cut_short_is_an_error(command, fs, tmp_path):
     """A file of which only a part arrives is an error, and no copy of it is left."""
     with serving(tmp_path / "root", CutShort) as url:
         fs("-mkdir {d}", url=url)
@@ -290,7 +284,7 @@ def test_a_file_that_is_cut_short_is_an_error(command: str, fs: Callable[..., Do
 
 
 @pytest.mark.parametrize(("pattern", "found"), cases("patterns"))
-def test_patterns(pattern: str, found: str, fs: Callable[..., Done], tmp_path: Path) -> None:
+def test_patterns(pattern, found, fs, tmp_path):
     """Hadoop's patterns are matched against names on HDFS, not against local ones."""
     for name in ("a.txt", "ab", "b{c}", "x*y", "x[1]"):
         (tmp_path / name).write_text("")

@@ -32,7 +32,7 @@ class Outside:
     fs_uri: str
     has_owners: bool
 
-    def get(self, path: str, operation: str = "GETFILESTATUS") -> requests.Response:
+    def get(self, path, operation="GETFILESTATUS"):
         query = {"op": operation, "user.name": self.user}
         return requests.get(f"{self.url}/webhdfs/v1{path}", params=query, timeout=20)
 
@@ -164,7 +164,7 @@ def answering(*replies):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host = f"127.0.0.1:{listener.getsockname()[1]}"
 
-        def serve() -> None:
+        def serve():
             for head, body in replies:
                 connection, _ = listener.accept()
                 with connection:

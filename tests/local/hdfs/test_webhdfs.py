@@ -11,7 +11,6 @@ import re
 import socket
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import pytest
@@ -19,10 +18,6 @@ import requests
 from places import DATA
 from waiting import wait_until
 from webhdfs_server import serving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 RECORDED = json.loads((DATA / "webhdfs_2.7.4.json").read_text())
 
@@ -36,14 +31,14 @@ BETTER = {
 
 
 @pytest.fixture
-def home(request: pytest.FixtureRequest, url: str, root: Path) -> Path:
+def home(request, url, root):
     """The folder of one test, on disk; its path on HDFS is ``/`` and its name."""
     folder = root / f"{re.sub(r'[^A-Za-z0-9]+', '-', request.node.name)}-{uuid.uuid4().hex[:6]}"
     requests.put(f"{url}/webhdfs/v1/{folder.name}?op=MKDIRS&user.name=bob", timeout=10)
     return folder
 
 
-def ask(address: str, method: str, target: str, body: Any = None, **headers: str) -> tuple[int, Any, bytes]:
+def ask(address, method, target, body=None, **headers):
     """Send one request without a client's ideas about it."""
     with contextlib.closing(http.client.HTTPConnection(address, timeout=10)) as connection:
         connection.request(method, target, body=body, headers=headers)
@@ -51,7 +46,7 @@ def ask(address: str, method: str, target: str, body: Any = None, **headers: str
         return reply.status, reply.headers, reply.read()
 
 
-def create(url: str, path: str, data: bytes, **parameters: str) -> requests.Response:
+def create(url, path, data, **parameters):
     """Create a file in two steps, as a client does."""
     query = {"op": "CREATE", "user.name": "bob", **parameters}
     first = requests.put(f"{url}/webhdfs/v1{quote(path)}", params=query, allow_redirects=False, timeout=10)
@@ -59,7 +54,7 @@ def create(url: str, path: str, data: bytes, **parameters: str) -> requests.Resp
     return requests.put(first.headers["location"], data=data, timeout=10)
 
 
-def remote(reply: requests.Response) -> tuple[int, str]:
+def remote(reply):
     """Return the status and the exception of a reply."""
     return reply.status_code, reply.json()["RemoteException"]["exception"]
 
@@ -72,16 +67,16 @@ LEFT_OUT = {"blockSize", "childrenNum", "javaClassName", "message", "quota", "re
 LEFT_OUT |= {"spaceQuota", "storagePolicy", "owner"}
 
 
-def noted(status: int, headers: Any, data: bytes) -> dict[str, Any]:
+def noted(status, headers, data):
     """Return a reply in the form of the recording."""
-    note: dict[str, Any] = {"status": status, "location": headers.get("location")}
+    note = {"status": status, "location": headers.get("location")}
     try:
         return {**note, "json": json.loads(data)}
     except ValueError:
         return {**note, "text": data.decode()}
 
 
-def comparable(reply: dict[str, Any]) -> dict[str, Any]:
+def comparable(reply):
     """Return what a client acts on: status, JSON or text, and of an address path and parameters."""
     found = {"status": reply["status"], "body": plain(reply.get("json", reply.get("text")))}
     if reply["status"] == 307:
@@ -91,7 +86,7 @@ def comparable(reply: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     """Return JSON without what differs from run to run, and without what is left out."""
     if isinstance(value, dict):
         return {
@@ -107,7 +102,7 @@ def plain(value: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def replayed(tmp_path_factory):
     """Every recorded request, sent to our server in the order of the recording."""
     replies = {}
     with serving(tmp_path_factory.mktemp("recorded") / "root") as address:
@@ -126,7 +121,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
 
 
 @pytest.mark.parametrize("item", [pytest.param(item, id=item["name"]) for item in RECORDED])
-def test_answers_as_hadoop_2_7_4(item: dict[str, Any], replayed: dict[str, dict[str, Any]]) -> None:
+def test_answers_as_hadoop_2_7_4(item, replayed):
     """Status, location and JSON of every recorded reply are ours, but for Hadoop's bugs."""
     recorded = {key: comparable(item[key]) for key in ("reply", "second") if key in item}
     found = {key: comparable(reply) for key, reply in replayed[item["name"]].items()}
@@ -140,7 +135,7 @@ def test_answers_as_hadoop_2_7_4(item: dict[str, Any], replayed: dict[str, dict[
 # what a recording cannot show
 
 
-def test_redirect_leads_to_the_host_that_was_asked(url: str) -> None:
+def test_redirect_leads_to_the_host_that_was_asked(url):
     """The second step is at the name by which the client reached the server."""
     port = urlsplit(url).port
     _status, headers, _body = ask(
@@ -149,7 +144,7 @@ def test_redirect_leads_to_the_host_that_was_asked(url: str) -> None:
     assert headers["location"].startswith(f"http://pai.example:{port}/webhdfs/v1/x?op=CREATE&user.name=bob&")
 
 
-def test_a_broken_upload_publishes_nothing(url: str, home: Path, root: Path) -> None:
+def test_a_broken_upload_publishes_nothing(url, home, root):
     """A connection that breaks inside a chunked body leaves neither the file nor a part of it."""
     where = urlsplit(url)
     target = f"/webhdfs/v1/{home.name}/f?op=CREATE&user.name=bob&namenoderpcaddress=x"
@@ -164,7 +159,7 @@ def test_a_broken_upload_publishes_nothing(url: str, home: Path, root: Path) -> 
     assert not list(home.iterdir())
 
 
-def test_a_broken_upload_keeps_the_old_file(url: str, home: Path) -> None:
+def test_a_broken_upload_keeps_the_old_file(url, home):
     """A body shorter than its Content-Length does not replace the file that is there."""
     create(url, f"/{home.name}/f", b"old")
     where = urlsplit(url)
@@ -177,12 +172,12 @@ def test_a_broken_upload_keeps_the_old_file(url: str, home: Path) -> None:
 
 
 @contextlib.contextmanager
-def slow_upload(url: str, path: str, *parts: bytes) -> Iterator[list[requests.Response]]:
+def slow_upload(url, path, *parts):
     """Send the first part of a file, and the others when the block ends; the reply is there after it."""
     sent, go_on = threading.Event(), threading.Event()
-    replies: list[requests.Response] = []
+    replies = []
 
-    def body() -> Iterator[bytes]:
+    def body():
         yield parts[0]
         sent.set()
         go_on.wait(10)
@@ -196,7 +191,7 @@ def slow_upload(url: str, path: str, *parts: bytes) -> Iterator[list[requests.Re
     uploading.join()
 
 
-def test_a_file_is_seen_when_its_upload_ends(url: str, home: Path) -> None:
+def test_a_file_is_seen_when_its_upload_ends(url, home):
     """While a body is on its way, there is no file; nobody can read half of it."""
     with slow_upload(url, f"/{home.name}/f", b"one", b"two"):
         listed = requests.get(f"{url}/webhdfs/v1/{home.name}?op=LISTSTATUS", timeout=10).json()
@@ -204,7 +199,7 @@ def test_a_file_is_seen_when_its_upload_ends(url: str, home: Path) -> None:
     assert (home / "f").read_bytes() == b"onetwo"
 
 
-def test_of_two_writers_one_is_refused(url: str, home: Path) -> None:
+def test_of_two_writers_one_is_refused(url, home):
     """Without overwrite, the second of two uploads of the same file is refused at its end."""
     with slow_upload(url, f"/{home.name}/f", b"slow") as replies:
         assert create(url, f"/{home.name}/f", b"fast").status_code == 201
@@ -212,21 +207,21 @@ def test_of_two_writers_one_is_refused(url: str, home: Path) -> None:
     assert (home / "f").read_bytes() == b"fast"
 
 
-def test_a_refused_body_is_answered(url: str, home: Path) -> None:
+def test_a_refused_body_is_answered(url, home):
     """A client that sends a long body to a path that is refused reads the reason, not a broken pipe."""
     create(url, f"/{home.name}/f", b"old")
     assert remote(create(url, f"/{home.name}/f", b"x" * 8_000_000)) == (403, "FileAlreadyExistsException")
 
 
 @pytest.mark.parametrize("path", ["/../x", "/a/../../x", "/%2e%2e/x", "/a%2f..%2f..%2fx", "/a/%00x"])
-def test_no_path_leads_out_of_the_folder(path: str, url: str, root: Path) -> None:
+def test_no_path_leads_out_of_the_folder(path, url, root):
     """Whatever way ``..`` is written, it is no name."""
     (root.parent / "x").write_text("outside")
     status, _headers, body = ask(urlsplit(url).netloc, "GET", f"/webhdfs/v1{path}?op=GETFILESTATUS")
     assert (status, json.loads(body)["RemoteException"]["exception"]) == (400, "InvalidPathException")
 
 
-def test_leftovers_of_a_killed_server_are_cleared(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_server_are_cleared(tmp_path):
     """Uploads that a killed server left incomplete are deleted when the next one starts."""
     (tmp_path / "root.webhdfs" / "incoming").mkdir(parents=True)
     (tmp_path / "root.webhdfs" / "incoming" / "half").write_bytes(b"half")
@@ -234,7 +229,7 @@ def test_leftovers_of_a_killed_server_are_cleared(tmp_path: Path) -> None:
         assert not list((tmp_path / "root.webhdfs" / "incoming").iterdir())
 
 
-def test_permission_is_kept(url: str, home: Path) -> None:
+def test_permission_is_kept(url, home):
     """The permission of CREATE, MKDIRS and SETPERMISSION is listed, and the owner's rights always."""
     create(url, f"/{home.name}/f", b"x", permission="640")
     create(url, f"/{home.name}/g", b"x")
@@ -245,7 +240,7 @@ def test_permission_is_kept(url: str, home: Path) -> None:
     assert modes == {"d": "1750", "f": "640", "g": "600"}
 
 
-def test_a_reader_is_not_disturbed_by_a_writer(url: str, home: Path) -> None:
+def test_a_reader_is_not_disturbed_by_a_writer(url, home):
     """Who reads a file that is replaced meanwhile reads the old one to its end."""
     create(url, f"/{home.name}/f", b"a" * 3_000_000)
     with requests.get(f"{url}/webhdfs/v1/{home.name}/f?op=OPEN", stream=True, timeout=10) as reading:
@@ -255,11 +250,11 @@ def test_a_reader_is_not_disturbed_by_a_writer(url: str, home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_appends_at_the_same_time_are_both_there(url: str, home: Path) -> None:
+def test_appends_at_the_same_time_are_both_there(url, home):
     """Uploads that append to one file end up one after the other, none torn."""
     create(url, f"/{home.name}/f", b"")
 
-    def append(letter: bytes) -> None:
+    def append(letter):
         first = requests.post(
             f"{url}/webhdfs/v1/{home.name}/f?op=APPEND&user.name=bob", allow_redirects=False, timeout=10
         )
@@ -274,7 +269,7 @@ def test_appends_at_the_same_time_are_both_there(url: str, home: Path) -> None:
     assert sorted(runs) == [(letter, 1_000_000) for letter in b"abcdef"]
 
 
-def test_a_path_that_is_too_long_for_the_disk_is_not_there(url: str, home: Path) -> None:
+def test_a_path_that_is_too_long_for_the_disk_is_not_there(url, home):
     """Nothing can be made there, which is said; Hadoop's own limit is 8000 characters."""
     path = f"{url}/webhdfs/v1/{home.name}" + "/deep" * 1000
     me = {"user.name": getpass.getuser()}

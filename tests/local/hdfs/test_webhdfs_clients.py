@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import io
 import random
-from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import fsspec
 import hdfs
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-from urllib.parse import urlsplit
 
 DATA = random.Random(9).randbytes(3_000_000)
 NAMES = ["plain", "a b", "a+b", "ü中😀", "100%", "a%20b", "a#b", "a&b=c", "*[x]{y}"]
 
 
 @pytest.fixture
-def library(url: str) -> hdfs.InsecureClient:
+def library(url):
     """The client of the hdfs library."""
     return hdfs.InsecureClient(url, user="anna")
 
 
 @pytest.fixture
-def spec(url: str) -> Any:
+def spec(url):
     """fsspec's webhdfs."""
     parts = urlsplit(url)
     fs = fsspec.filesystem(
@@ -36,7 +32,7 @@ def spec(url: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [*NAMES, "a?b", "'\"\\"])
-def test_the_librarys_client(name: str, library: hdfs.InsecureClient) -> None:
+def test_the_librarys_client(name, library):
     """Write, append, read a part, list, walk, rename, set, count and delete."""
     folder = f"/library/{name.encode().hex()}"
     path = f"{folder}/{name}"
@@ -55,7 +51,7 @@ def test_the_librarys_client(name: str, library: hdfs.InsecureClient) -> None:
 
 
 @pytest.mark.slow
-def test_the_librarys_uploads(library: hdfs.InsecureClient, tmp_path: Path) -> None:
+def test_the_librarys_uploads(library, tmp_path):
     """A folder goes up and comes back in parallel."""
     (tmp_path / "up" / "sub").mkdir(parents=True)
     for number in range(20):
@@ -65,14 +61,14 @@ def test_the_librarys_uploads(library: hdfs.InsecureClient, tmp_path: Path) -> N
     assert (tmp_path / "down" / "sub" / "19").read_bytes() == DATA[:19_000]
 
 
-def test_the_librarys_errors(library: hdfs.InsecureClient) -> None:
+def test_the_librarys_errors(library):
     """Its errors have the names that it looks for."""
     with pytest.raises(hdfs.HdfsError, match="File does not exist") as caught:
         library.status("/nothing")
     assert caught.value.exception == "FileNotFoundException"
 
 
-def test_modes_are_data(library: hdfs.InsecureClient, url: str) -> None:
+def test_modes_are_data(library, url):
     """They are kept and shown, and refuse nothing."""
     library.write("/library/closed/f", b"secret")
     library.set_permission("/library/closed", "700")
@@ -83,7 +79,7 @@ def test_modes_are_data(library: hdfs.InsecureClient, url: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "*[x]{y}"])
-def test_fsspec(name: str, spec: Any) -> None:
+def test_fsspec(name, spec):
     """Write in blocks, read in ranges, list, find, copy, move and remove."""
     folder = f"/spec/{NAMES.index(name)}"
     path = f"{folder}/{name}"
@@ -103,7 +99,7 @@ def test_fsspec(name: str, spec: Any) -> None:
     assert not spec.exists(folder)
 
 
-def test_fsspec_reads_text_and_says_what_is_missing(spec: Any) -> None:
+def test_fsspec_reads_text_and_says_what_is_missing(spec):
     """Its own errors come of the server's."""
     spec.pipe_file("/spec/text", "tëxt\n".encode())
     with io.TextIOWrapper(spec.open("/spec/text", "rb"), encoding="utf-8") as text:

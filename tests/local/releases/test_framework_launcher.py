@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cases import cases
 
 from luigi_pai.local.releases import OPENPAI_0_7_1, RetryDecision
 
@@ -10,27 +11,11 @@ LAUNCHER = OPENPAI_0_7_1.launcher
 
 
 @pytest.mark.parametrize(
-    ("retry_count", "exit_code", "counted", "expected"),
-    [
-        (0, 0, 0, RetryDecision(retry=False)),
-        (0, 1, 0, RetryDecision(retry=False, counted=True)),
-        (1, 1, 0, RetryDecision(retry=True, counted=True)),
-        (1, 1, 1, RetryDecision(retry=False, counted=True)),
-        (0, 205, 0, RetryDecision(retry=True, counted=False)),
-        (0, 137, 0, RetryDecision(retry=True, counted=False)),
-        (0, 132, 0, RetryDecision(retry=False, counted=True)),
-        (9, 206, 0, RetryDecision(retry=False)),
-        (9, 214, 0, RetryDecision(retry=False)),
-        (-1, 1, 99, RetryDecision(retry=True, counted=True)),
-        (-1, 0, 0, RetryDecision(retry=False)),
-        (-1, 206, 0, RetryDecision(retry=False)),
-        (-2, 0, 99, RetryDecision(retry=True, counted=True)),
-        (-2, 206, 0, RetryDecision(retry=True, counted=True)),
-    ],
+    ("retry_count", "exit_code", "counted", "retry", "counts"), cases("the_next_attempt")
 )
-def test_the_next_attempt(retry_count, exit_code, counted, expected):
+def test_the_next_attempt(retry_count, exit_code, counted, retry, counts):
     """-2 leaves the rules of exit types and goes on after anything."""
-    assert LAUNCHER.decide_retry(retry_count, exit_code, counted) == expected
+    assert LAUNCHER.decide_retry(retry_count, exit_code, counted) == RetryDecision(retry, counts)
 
 
 def test_exit_types_are_the_launchers_words():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import requests
+from cases import cases
 from protocol_client import ProtocolClient, protocol
 
 from luigi_pai.errors import ConfigError
@@ -15,44 +16,20 @@ TEXT = "Too many requests, please try again later."
 
 
 T = 1_000_000
-SHARED = [  # seconds after T, kind, key, whether refused, and of the headers: remaining, reset, retry after
-    (0.25, "call", "1.2.3.4", False, "1", T + 61, None),
-    (59.25, "call", "1.2.3.4", False, "0", T + 61, None),
-    (59.25, "call", "5.6.7.8", False, "1", T + 61, None),
-    (59.25, "call", "1.2.3.4", True, "0", T + 61, "60"),
-    (60.25, "call", "1.2.3.4", False, "1", T + 121, None),
-    (660.25, "call", "5.6.7.8", False, "1", T + 721, None),
-]
-BY_USER = [  # an hour for submissions, a minute for lists
-    (0.25, "list", "a", False, "0", T + 61, None),
-    (0.25, "list", "b", False, "0", T + 61, None),
-    (0.25, "list", "a", True, "0", T + 61, "60"),
-    (0.25, "submission", "a", False, "0", T + 3601, None),
-    (0.25, "submission", "a", True, "0", T + 3601, "3600"),
-]
-OF_LTP = [  # each user has a window that begins with their first request; Retry-After is what is left of it
-    (0.25, "list", "anna", False, "0", T + 61, None),
-    (40.25, "list", "anna", True, "0", T + 61, "20"),
-    (40.25, "list", "bob", False, "0", T + 101, None),
-    (60.25, "list", "anna", False, "0", T + 121, None),
-    (60.25, "list", "bob", True, "0", T + 101, "40"),
-]
 
 
 @pytest.mark.parametrize(
-    ("requested", "of_each_key"),
-    [(SHARED, False), (BY_USER, False), (OF_LTP, True)],
-    ids=["1.8", "users", "ltp"],
+    ("requested", "of_each_key"), [("shared", False), ("by_user", False), ("of_ltp", True)]
 )
 def test_counts_begin_anew_at_the_end_of_their_window(requested, of_each_key):
     """At the same moment for everybody, except on LTP; what is left and when it ends stand in the headers."""
     now = [T + 0.25]
     limits = RateLimits((2, 1, 1), lambda: now[0], of_each_key=of_each_key)
-    for seconds, kind, key, refused, remaining, reset, retry_after in requested:
+    for seconds, kind, key, refused, remaining, reset, retry_after in cases(f"limits_{requested}"):
         now[0] = T + seconds
         headers, found = limits.count(kind, key)
         shown = {"X-RateLimit-Limit": "2" if kind == "call" else "1", "X-RateLimit-Remaining": remaining}
-        shown |= {"X-RateLimit-Reset": str(reset)} | ({"Retry-After": retry_after} if refused else {})
+        shown |= {"X-RateLimit-Reset": str(T + reset)} | ({"Retry-After": retry_after} if refused else {})
         assert (found, headers) == (refused, shown)
 
 

@@ -18,29 +18,7 @@ def zoe(v2_users):
     return v2_users.bob
 
 
-ANYTHING = """
-GET /jobs
-POST /jobs
-GET /jobs/a~b
-GET /jobs/a~b/config
-GET /jobs/a~b/ssh
-GET /jobs/a~b/events
-GET /jobs/a~b/attempts/0
-GET /jobs/a~b/attempts/0/taskRoles/r/taskIndex/0/attempts
-GET /jobs/a~b/attempts/0/taskRoles/r/taskIndex/0/attempts/0/logs
-PUT /jobs/a~b/executionType
-PUT /jobs/a~b/tag
-DELETE /jobs/a~b/tag
-GET /virtual-clusters
-GET /virtual-clusters/default
-GET /storages
-POST /users
-GET /tokens
-POST /tokens/application
-"""
-
-
-@pytest.mark.parametrize("line", ANYTHING.split("\n")[1:-1])
+@pytest.mark.parametrize("line", cases("everything_needs_a_token"))
 def test_everything_needs_a_token(line, v2):
     """Before anything else is looked at."""
     reply = v2.call(*line.split())

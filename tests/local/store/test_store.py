@@ -7,9 +7,11 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from cases import cases
 
+from luigi_pai.local.store import records
 from luigi_pai.local.store.jobs import NameTaken, Store
-from luigi_pai.local.store.records import COMPLETED, COMPLETING, RUNNING, WAITING, Task
+from luigi_pai.local.store.records import COMPLETED, Task
 from luigi_pai.local.views import job_lists
 from luigi_pai.local.views.job_lists import JobRows
 
@@ -206,25 +208,14 @@ def test_rows_do_not_fill_the_memory(store, asked, monkeypatch):
 
 @pytest.mark.parametrize(
     ("api", "sub_state", "execution_type", "exit_code", "state"),
-    [
-        ("v1", WAITING, "START", None, "WAITING"),
-        ("v1", COMPLETING, "START", None, "WAITING"),
-        ("v1", RUNNING, "STOP", None, "RUNNING"),
-        ("v2", RUNNING, "STOP", None, "STOPPING"),
-        ("v1", COMPLETED, "STOP", 214, "STOPPED"),
-        ("v2", COMPLETED, "START", 214, "FAILED"),
-        ("v1", COMPLETED, "START", -210, "FAILED"),
-        ("v2", COMPLETED, "STOP", -210, "STOPPED"),
-        ("v2", COMPLETED, "START", -220, "STOPPED"),
-        ("v2", COMPLETED, "STOP", 3, "FAILED"),
-        ("v1", COMPLETED, "START", 0, "SUCCEEDED"),
-    ],
+    cases("the_release_of_a_job_decides_its_state"),
 )
 def test_the_release_of_a_job_decides_its_state(api, sub_state, execution_type, exit_code, state, tmp_path):
     """214 is an exit code like any other on v2, and -210 on v1; lists find it."""
     with closing(Store(tmp_path / "other.sqlite", api)) as store:
         job = add(store)
-        job.sub_state, job.execution_type, job.exit_code = sub_state, execution_type, exit_code
+        job.sub_state, job.execution_type = getattr(records, sub_state), execution_type
+        job.exit_code = exit_code
         assert job.state == state
         store.save_job(job)
         assert store.rows("SELECT state FROM jobs")[0][0] == state
