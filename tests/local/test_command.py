@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-from cases import cases
 from event_loop import in_a_loop
+from local_cases import cases
 from local_command import CLI, CLIENT, run, run_python, started
 from waiting import wait_for_end, wait_until
 

@@ -8,7 +8,7 @@ import itertools
 from urllib.parse import quote
 
 import pytest
-from cases import cases
+from local_cases import cases
 
 pytestmark = pytest.mark.slow
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cases import cases
 from click.testing import CliRunner
+from local_cases import cases
 
 from luigi_pai.cli.local import local
 

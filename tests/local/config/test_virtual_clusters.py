@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cases import cases
+from local_cases import cases
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import Resources, virtual_clusters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from cases import cases
+from local_cases import cases
 
 from luigi_pai.local.container.runtime_exit import runtime_exit
 from luigi_pai.local.container.task_files import redactor

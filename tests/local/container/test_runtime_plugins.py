@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from cases import cases
+from local_cases import cases
 from protocol_client import ProtocolClient, plugin, protocol, task_role
 
 from luigi_pai.local import LocalPai

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psutil
 import pytest
-from cases import cases
+from local_cases import cases
 from mounting import MOUNTS, ROOT
 from protocol_client import ProtocolClient, protocol
 from waiting import wait_for_end, wait_until

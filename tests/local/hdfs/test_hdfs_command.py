@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from cases import cases
+from local_cases import cases
 from places import DATA
 from webhdfs_server import serving
 

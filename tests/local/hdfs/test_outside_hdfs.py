@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import pytest
 import requests
-from cases import cases
 from hdfs_backend import NEEDS_REAL_HDFS
+from local_cases import cases
 from local_client import LocalClient, unique
 from local_command import run_python
 from webhdfs_server import serving

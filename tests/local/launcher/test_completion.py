@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cases import cases
+from local_cases import cases
 
 from luigi_pai.local.launcher.completion import attempt_outcome
 from luigi_pai.local.store.records import Task

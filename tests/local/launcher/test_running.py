@@ -12,7 +12,7 @@ import container_environments
 import psutil
 import pytest
 import requests
-from cases import cases
+from local_cases import cases
 from local_client import role, unique
 from placed_roles import roles_of
 from waiting import wait_until

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cases import cases
+from local_cases import cases
 
 from luigi_pai.local.releases import OPENPAI_0_7_1, RetryDecision
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
-from cases import cases
+from local_cases import cases
 from local_client import LocalClient, unique
 from protocol_client import IMAGE, protocol, task_role
 

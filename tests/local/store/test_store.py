@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from cases import cases
+from local_cases import cases
 
 from luigi_pai.local.store import records
 from luigi_pai.local.store.jobs import NameTaken, Store

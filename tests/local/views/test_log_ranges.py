@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import requests
-from cases import cases
+from local_cases import cases
 from protocol_client import protocol
 from waiting import wait_until
 
