@@ -18,7 +18,7 @@ from tornado.netutil import bind_sockets
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.accounts.users import Tokens, Users
-from luigi_pai.local.app import make_app
+from luigi_pai.local.app import Door, make_app
 from luigi_pai.local.config.rules import JobScripts, parse_faults
 from luigi_pai.local.config.settings import (
     Address,
@@ -31,7 +31,6 @@ from luigi_pai.local.config.settings import (
 from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
-from luigi_pai.local.door import Door
 from luigi_pai.local.faults import FaultyServer, InjectedFaults
 from luigi_pai.local.hdfs.cluster import NoHdfs, OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command

@@ -16,7 +16,7 @@ import pytest
 import requests
 from local_client import LocalClient, role
 
-from luigi_pai.local import LocalPai, door
+from luigi_pai.local import LocalPai, app
 
 SOMEBODY = 65534  # another account of this machine
 two_accounts = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another account")
@@ -126,19 +126,19 @@ def connected(request):
 @pytest.mark.parametrize("way", WAYS)
 def test_ones_own_connection_is_known(way, connected, monkeypatch):
     """Until its other end is closed: then it is nobody's, and the kernel would say root's."""
-    monkeypatch.setattr(door, "_kernel_tells", WAYS[way])
+    monkeypatch.setattr(app, "_kernel_tells", WAYS[way])
     client = connected.connect()
     accepted = connected.accept()
-    assert door.is_own_connection(accepted)
+    assert app.is_own_connection(accepted)
     client.close()
-    assert not door.is_own_connection(accepted)
+    assert not app.is_own_connection(accepted)
 
 
 @two_accounts
 @pytest.mark.parametrize("way", WAYS)
 def test_a_connection_of_another_account_is_not_ones_own(way, connected, monkeypatch):
     """Seen by the server's own account."""
-    monkeypatch.setattr(door, "_kernel_tells", WAYS[way])
+    monkeypatch.setattr(app, "_kernel_tells", WAYS[way])
     reading, writing = os.pipe()
 
     def hold():
@@ -149,7 +149,7 @@ def test_a_connection_of_another_account_is_not_ones_own(way, connected, monkeyp
         other = pool.submit(as_somebody, hold)
         accepted = connected.accept()
         try:
-            assert not door.is_own_connection(accepted)
+            assert not app.is_own_connection(accepted)
         finally:
             os.write(writing, b"x")
             other.result()

@@ -15,7 +15,7 @@ from luigi_pai.local.launcher.completion import (
     conclude_attempt,
     retry_delay,
 )
-from luigi_pai.local.launcher.job_queue import JobQueue
+from luigi_pai.local.launcher.scheduler import JobQueue
 from luigi_pai.local.launcher.task_runner import TaskLost
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED

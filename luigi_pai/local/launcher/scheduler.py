@@ -1,15 +1,20 @@
-"""Allocates the CPUs, memory and GPUs of virtual clusters to tasks, and releases them."""
+"""The resources of virtual clusters, and the queue of jobs, and of loose tasks, that wait for them."""
 
 from __future__ import annotations
 
+import asyncio
+import bisect
+import heapq
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.settings import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from luigi_pai.local.launcher.attempt import AttemptRun
+    from luigi_pai.local.store.records import Job
 
 _UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
 
@@ -145,3 +150,196 @@ def _listed(counts: Mapping[str, object]) -> str:
         f"{count} {_UNITS[key].removesuffix('s') if count == 1 else _UNITS[key]}"
         for key, count in counts.items()
     )
+
+
+class JobQueue:
+    """The waiting jobs, and the reason why each job waits.
+
+    Jobs of one virtual cluster begin in the order of their submission. A job that can never fit does not
+    block other jobs. A job that waits for the machine-wide limit of tasks blocks all later jobs.
+
+    Args:
+        scheduler: the resources of virtual clusters.
+        begin: called with a job, which has left the queue, and its tasks' allocations by task number.
+        insufficient: called once, not at every try, if the next job lacks resources of its virtual
+            cluster, or if a job can never fit.
+
+    Attributes:
+        closed: whether jobs no longer begin.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        begin: Callable[[Job, dict[int, Allocation]], None],
+        insufficient: Callable[[Job, InsufficientResources], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._begin = begin
+        self._insufficient = insufficient
+        self._jobs: dict[int, Job] = {}
+        self._ready: dict[str, list[int]] = {}  # ids of jobs that may begin, by virtual cluster, in order
+        self._delays: dict[int, asyncio.TimerHandle] = {}
+        self._reasons: dict[int, str] = {}
+        self._reported: set[int] = set()
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len({*self._jobs, *self._delays, *self._reasons, *self._reported})
+
+    def add(self, job: Job) -> None:
+        """Add a job; if it is a gang that can never fit, report that at once, even if jobs are before it."""
+        self._jobs[job.id] = job
+        never = self._scheduler.never_fits(job.virtual_cluster, _requests(job)) if job.gang else None
+        if never is None:
+            self._enqueue(job)
+        else:
+            self._set_reason(job, never)
+
+    def delay(self, job: Job, seconds: float, reason: str, over: Callable[[], None]) -> None:
+        """Add a job that must not begin before ``seconds`` have passed; then call ``over``."""
+        self._leave(job)
+        self._jobs[job.id] = job
+        self._reasons[job.id] = reason
+        if not self.closed:
+
+            def end() -> None:
+                self._delays.pop(job.id, None)
+                self._reasons.pop(job.id, None)
+                self._enqueue(job)
+                over()
+
+            self._delays[job.id] = asyncio.get_running_loop().call_later(seconds, end)
+
+    def remove(self, job: Job) -> None:
+        """Remove a job, and the reason why it, or its tasks, waited."""
+        self._leave(job)
+        self._reported.discard(job.id)
+
+    def _leave(self, job: Job) -> None:
+        if self._jobs.pop(job.id, None) is not None:
+            self._dequeue(job)
+        self._reasons.pop(job.id, None)
+        handle = self._delays.pop(job.id, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _enqueue(self, job: Job) -> None:
+        self._dequeue(job)
+        bisect.insort(self._ready.setdefault(job.virtual_cluster, []), job.id)
+
+    def _dequeue(self, job: Job) -> None:
+        ids = self._ready.get(job.virtual_cluster, [])
+        place = bisect.bisect_left(ids, job.id)
+        if ids[place : place + 1] == [job.id]:
+            del ids[place]
+
+    def get(self, job_id: int) -> Job | None:
+        """Return a waiting job, or None."""
+        return self._jobs.get(job_id)
+
+    def why(self, job: Job) -> str | None:
+        """Return why a job, or a task of it, waits; None if neither the job nor a task waits."""
+        if job.id in self._jobs and job.id not in self._reasons:
+            ahead = bisect.bisect_left(self._ready.get(job.virtual_cluster, []), job.id)
+            place = (
+                "it is the next"
+                if not ahead
+                else f"{ahead} {'job is' if ahead == 1 else 'jobs are'} before it"
+            )
+            return f"{place} in virtual cluster {job.virtual_cluster}"
+        return self._reasons.get(job.id)
+
+    def close(self) -> None:
+        """Begin no further job."""
+        self.closed = True
+        for handle in self._delays.values():
+            handle.cancel()
+
+    def schedule(self, runs: Mapping[int, AttemptRun]) -> None:
+        """Begin the next jobs, and allocate the next waiting tasks, as far as resources allow.
+
+        In each virtual cluster, only the first job is tried. The job behind it is tried only after the first
+        job has begun, or was found never to fit, so that a long queue costs no time. A job that can never fit
+        is not tried again. ``runs`` has the running attempts by job id; an attempt may have waiting tasks.
+        """
+        if self.closed:
+            return
+        with_waiting_tasks = {job_id: run for job_id, run in runs.items() if run.waiting}
+        next_ids = [*with_waiting_tasks, *(ids[0] for ids in self._ready.values() if ids)]
+        heapq.heapify(next_ids)
+        blocked: set[str] = set()  # virtual clusters
+        while next_ids:
+            job_id = heapq.heappop(next_ids)
+            run = with_waiting_tasks.get(job_id)
+            job = self._jobs[job_id] if run is None else run.job
+            if job.virtual_cluster in blocked:
+                continue
+            insufficient = self._try_to_begin(job) if run is None else self._allocate_waiting(run)
+            if insufficient is not None and not insufficient.permanent:
+                if insufficient.machine_wide:
+                    return
+                blocked.add(job.virtual_cluster)
+            elif run is None:
+                self._dequeue(job)  # it has begun, or never will
+                if self._ready[job.virtual_cluster]:
+                    heapq.heappush(next_ids, self._ready[job.virtual_cluster][0])
+
+    def _try_to_begin(self, job: Job) -> InsufficientResources | None:
+        """Begin a gang if all its tasks fit, another job if any task fits. Return why other tasks wait."""
+        allocated, insufficient = self._allocate(job, _requests(job))
+        begins = bool(allocated) or insufficient is None
+        if begins:
+            self.remove(job)
+        self._set_reason(job, insufficient)
+        if begins:
+            self._begin(job, allocated)
+        return insufficient
+
+    def _allocate_waiting(self, run: AttemptRun) -> InsufficientResources | None:
+        tasks = list(run.waiting)
+        allocated, insufficient = self._allocate(run.job, [run.request(task) for task in tasks])
+        for number, allocation in allocated.items():
+            run.allocate(tasks[number], allocation)
+        self._set_reason(run.job, insufficient)
+        return insufficient
+
+    def _allocate(
+        self, job: Job, requests: Sequence[Resources]
+    ) -> tuple[dict[int, Allocation], InsufficientResources | None]:
+        """Allocate resources to a whole gang, else to each task that fits. Also return why others wait."""
+        if job.gang:
+            gang = self._scheduler.allocate(job.virtual_cluster, requests)
+            if isinstance(gang, InsufficientResources):
+                return {}, gang
+            return dict(enumerate(gang)), None
+        allocated: dict[int, Allocation] = {}
+        insufficient: InsufficientResources | None = None
+        unfit: set[Resources] = set()
+        for number, request in enumerate(requests):
+            if request in unfit:
+                continue
+            result = self._scheduler.allocate(job.virtual_cluster, [request])
+            if not isinstance(result, InsufficientResources):
+                allocated[number] = result[0]
+                continue
+            if result.machine_wide:
+                return allocated, result
+            unfit.add(request)
+            if insufficient is None or insufficient.permanent:  # keep the first temporary reason
+                insufficient = result
+        return allocated, insufficient
+
+    def _set_reason(self, job: Job, insufficient: InsufficientResources | None) -> None:
+        """Set the reason why a job waits; report its first reason other than the machine-wide limit."""
+        if insufficient is None:
+            self._reasons.pop(job.id, None)
+            return
+        self._reasons[job.id] = insufficient.reason
+        if job.id not in self._reported and not insufficient.machine_wide:
+            self._reported.add(job.id)
+            self._insufficient(job, insufficient)
+
+
+def _requests(job: Job) -> list[Resources]:
+    return [Resources.of_role(role) for role in job.roles for _ in range(role["taskNumber"])]

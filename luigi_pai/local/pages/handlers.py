@@ -115,7 +115,7 @@ class JobPage(_Page):
 class StopJob(_Page):
     """The stop button.
 
-    It asks for no password: `luigi_pai.local.door` refuses connections of other users, and the application
+    It asks for no password: `luigi_pai.local.app` refuses connections of other users, and the application
     refuses requests that pages of other sites send.
     """
 

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from luigi_pai.local.config.settings import Resources, virtual_clusters
-from luigi_pai.local.launcher.job_queue import JobQueue
-from luigi_pai.local.launcher.scheduler import Scheduler
+from luigi_pai.local.launcher.scheduler import JobQueue, Scheduler
 
 NEVER = (
     "virtual cluster default has 4 CPUs in all, the job wants 5 CPUs: it can never run. "
