@@ -115,8 +115,8 @@ class JobPage(_Page):
 class StopJob(_Page):
     """The stop button.
 
-    It asks for no password: `luigi_pai.local.app` refuses connections of other users, and the application
-    refuses requests that pages of other sites send.
+    It asks for no password: `luigi_pai.local.app` refuses connections of other users, and requests that
+    pages of other sites send.
     """
 
     def post(self) -> None:

@@ -49,17 +49,11 @@ def test_a_job_gets_all_of_its_ports_or_none():
 @pytest.mark.parametrize("count", [-3, 0])
 def test_less_than_no_ports_are_none(count):
     """1.8 takes the number, and so did earlier files."""
-    odd = [
-        {"label": "web", "beginAt": 0, "portNumber": count},
-        {"label": "x", "beginAt": -1, "portNumber": 2},
-    ]
+    less = {"label": "web", "beginAt": 0, "portNumber": count}
+    odd = [less, {"label": "x", "beginAt": -1, "portNumber": 2}]
     (given,) = Ports().reserve_all([{"taskNumber": 1, "portList": odd}])
-    assert {label: len(group) for label, group in given.items()} == {
-        "web": 0,
-        "x": 2,
-        "http": 1,
-        "ssh": 1,
-    }
+    counts = {label: len(group) for label, group in given.items()}
+    assert counts == {"web": 0, "x": 2, "http": 1, "ssh": 1}
 
 
 def test_more_ports_than_there_are_are_refused_at_once():

@@ -231,8 +231,8 @@ COUNTING = "cd ../../..; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; 
 )
 def test_an_attempt_is_made_again_by_the_rules_of_0_7(command, retry_count, retries, state, code, client):
     """retryCount counts unknown failures only."""
-    status = client.run(COUNTING + command, retryCount=retry_count)["jobStatus"]
-    assert (status["state"], status["appExitCode"], status["retries"]) == (state, code, retries)
+    name = client.submit(COUNTING + command, retryCount=retry_count)
+    assert client.end(name) == (state, code, retries)
 
 
 def test_retry_count_minus_2_goes_on_after_success(client):
@@ -270,9 +270,8 @@ def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
 
 def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
     """Output reaches HDFS as the job's user."""
-    job = client.run(
-        "hdfs dfs -mkdir -p $PAI_OUTPUT_DIR && echo done | hdfs dfs -put - $PAI_OUTPUT_DIR/result"
-    )
+    output = "$PAI_OUTPUT_DIR"
+    job = client.run(f"hdfs dfs -mkdir -p {output} && echo done | hdfs dfs -put - {output}/result")
     assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
     url = f"{local_pai_v1.webhdfs_url}/webhdfs/v1/Output/admin/{job['name']}/result"
     assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"
@@ -280,5 +279,5 @@ def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
 
 def test_min_succeeded_ends_the_job_at_once(client):
     """A parameter server that never ends does not keep its job running."""
-    job = client.run(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))
-    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)
+    name = client.submit(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))
+    assert client.end(name) == ("SUCCEEDED", 0, 0)

@@ -119,11 +119,7 @@ def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai_v
     assert "RUNNING" in shown.text
     assert "w-1" in shown.text
     logs = [link for link in shown.links if "containerlogs" in link]
-    assert [link.rpartition("/")[0].rpartition("/")[2] for link in logs[:3]] == [
-        "stdout",
-        "stderr",
-        "runtime",
-    ]
+    assert [link.split("/")[-2] for link in logs[:3]] == ["stdout", "stderr", "runtime"]
     assert requests.get(local_pai_v2.url + logs[0], timeout=20).text in ("", "hello\n")
     assert requests.get(local_pai_v2.url + logs[2], timeout=20).status_code == 200
     v2.stop(f"admin~{name}")
@@ -205,16 +201,17 @@ def test_the_stop_button_stops_and_leads_back(local_pai_v1, client):
 
 
 def test_no_other_site_can_make_the_browser_stop_a_job(local_pai_v1, client):
-    """No foreign Origin, no foreign Host (DNS rebinding)."""
+    """No foreign Origin, no foreign Host (DNS rebinding), which gets advice on proxies."""
     name = client.submit(role("sleep 60"))
     fields = form_of(local_pai_v1, name)
-    port = local_pai_v1.url.rpartition(":")[2]
-    for headers in ({"Origin": "http://evil.example"}, {"Host": f"evil.example:{port}"}):
-        assert send(local_pai_v1, fields, **headers).status_code == 403
+    netloc = local_pai_v1.url.partition("//")[2]
+    for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
+        reply = send(local_pai_v1, fields, **headers)
+        assert reply.status_code == 403
+        assert f'A proxy in front of it must send "Host: {netloc}"' in reply.json()["message"]
     assert send(local_pai_v1, {**fields, "jobName": "no-such"}).status_code == 404
     assert requests.get(f"{local_pai_v1.url}/stop-job", params=fields, timeout=20).status_code == 405
     assert client.status(name)["state"] in ("WAITING", "RUNNING")
-    assert requests.get(local_pai_v1.url, headers={"Host": "evil.example"}, timeout=20).status_code == 403
     client.stop(name)
 
 
@@ -241,11 +238,3 @@ def test_gpus_are_shown_as_numbers_not_as_a_count(local_pai_v1, client):
 def test_every_page_names_the_product(page):
     assert "<title>Jobs - luigi-pai local</title>" in page().html
     assert '<span class="product">luigi-pai local</span>' in page().html
-
-
-def test_a_foreign_host_gets_advice_on_proxies(local_pai_v1):
-    """Which passes on another name than this server's."""
-    reply = requests.get(local_pai_v1.url, headers={"Host": "pai.example"}, timeout=20)
-    assert reply.status_code == 403
-    netloc = local_pai_v1.url.partition("//")[2]
-    assert f'A proxy in front of it must send "Host: {netloc}"' in reply.json()["message"]

@@ -44,11 +44,8 @@ def test_a_token_is_a_signed_statement_with_an_end(client, local_pai_v1):
             headers={"Authorization": f"Bearer {token}".encode()},
             timeout=20,
         )
-        assert error(reply) == (
-            401,
-            "UnauthorizedUserError",
-            "Guest is not allowed to do this operation.",
-        )
+        said = "Guest is not allowed to do this operation."
+        assert error(reply) == (401, "UnauthorizedUserError", said)
 
 
 def test_a_body_over_100_kb_is_refused_without_a_code(client):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 from local_cases import cases
@@ -28,6 +28,13 @@ def store(tmp_path):
 def add(store, name="job", **more):
     config = {"jobName": name, "taskRoles": [ROLE], "padding": "x" * 5000}
     return store.add_job(name, "anna", "default", config, config, **more)
+
+
+@contextmanager
+def undone(store, error, *records):
+    """A change that fails."""
+    with pytest.raises(error), store.changing(*records):
+        yield
 
 
 @pytest.fixture
@@ -69,16 +76,11 @@ def test_a_job_that_is_taken_is_synced_to_disk_other_changes_are_not(store, monk
 def test_changes_within_changes_take_effect_together(store):
     """Or none of them."""
     job = add(store)
-
-    def fail():
+    with undone(store, ZeroDivisionError):
+        store.add_attempt(job)
         with store.changing():
             store.add_attempt(job)
-            with store.changing():
-                store.add_attempt(job)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
+        raise ZeroDivisionError
     assert store.last_attempt(job) is None
     with store.changing():
         add(store, "other")
@@ -88,14 +90,9 @@ def test_changes_within_changes_take_effect_together(store):
 def test_a_change_that_fails_at_its_commit_leaves_nothing_open(store, tmp_path):
     """Or all that follows would be part of it, and never be written."""
     job = add(store)
-
-    def fail():
-        with store.changing():
-            store.rows("PRAGMA defer_foreign_keys = ON")
-            store.add_task(Task("c", 99, "main", 0, "f"))
-
-    with pytest.raises(sqlite3.IntegrityError):
-        fail()
+    with undone(store, sqlite3.IntegrityError):
+        store.rows("PRAGMA defer_foreign_keys = ON")
+        store.add_task(Task("c", 99, "main", 0, "f"))
     with store.changing():
         store.add_attempt(job)
     assert store.last_attempt(job).number == 1
@@ -127,15 +124,10 @@ def test_records_have_their_values_back_if_a_change_fails(store):
     """What is known in memory is what is on disk."""
     job = add(store)
     before = vars(job).copy()
-
-    def fail():
-        with store.changing(job):
-            job.sub_state, job.exit_code = COMPLETED, 3
-            store.save_job(job)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
+    with undone(store, ZeroDivisionError, job):
+        job.sub_state, job.exit_code = COMPLETED, 3
+        store.save_job(job)
+        raise ZeroDivisionError
     assert vars(job) == before
     assert store.job("job").sub_state == job.sub_state
 

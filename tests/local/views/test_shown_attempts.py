@@ -27,11 +27,8 @@ def test_a_job_that_waits_shows_its_tasks_without_containers(v2):
     assert (status["state"], status["subState"]) == ("WAITING", "AttemptPreparing")
     assert (status["attemptId"], status["attemptState"], status["appProgress"]) == (0, "WAITING", 0)
     assert (status["appCreatedTime"], status["appLaunchedTime"]) == (status["createdTime"], None)
-    assert [(item["taskState"], item["taskIndex"]) for item in statuses(job)] == [
-        ("WAITING", 0),
-        ("WAITING", 1),
-        ("WAITING", 0),
-    ]
+    shown = [(item["taskState"], item["taskIndex"]) for item in statuses(job)]
+    assert shown == [("WAITING", 0), ("WAITING", 1), ("WAITING", 0)]
     assert all(item[key] is None for item in statuses(job) for key in NO_CONTAINER)
     assert all(item["containerPorts"] == {} for item in statuses(job))
     assert v2.send("GET", f"/jobs/{name}/attempts/0").json() == job
@@ -104,11 +101,8 @@ def test_the_end_of_a_job_is_described_in_the_launchers_words(v2):
     """Success, and an end that no rule decided."""
     succeeded = v2.run("true")
     assert succeeded["jobStatus"]["appExitDiagnostics"] == "Pod succeeded"
-    assert succeeded["jobStatus"]["appExitMessages"] == {
-        "container": None,
-        "runtime": None,
-        "launcher": "Pod succeeded",
-    }
+    messages = {"container": None, "runtime": None, "launcher": "Pod succeeded"}
+    assert succeeded["jobStatus"]["appExitMessages"] == messages
     assert statuses(succeeded)[0]["containerExitDiagnostics"] == "Pod succeeded"
     never = {"minFailedInstances": -1, "minSucceededInstances": -1}
     ended = v2.run(roles={"w": task_role("exit $PAI_TASK_INDEX", instances=3, completion=never)})
