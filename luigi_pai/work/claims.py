@@ -7,7 +7,7 @@ import json
 import re
 import uuid
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.api.clock import LATEST_MS
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.retries import Retry
     from luigi_pai.errors import PaiError
-    from luigi_pai.work.claim_folder import ClaimFolder
+
+LARGEST = 100_000
+"""Maximum number of bytes of a claim."""
 
 _LONGEST = 200  # characters of a job's name in the names of its claim files
 _LONGEST_TASK = 200  # characters
@@ -64,6 +66,50 @@ class Claim:
     runs_since: tuple[int, int] | None = None
     stop_sent: bool = False
     state: str | None = None
+
+
+class ClaimFolder(Protocol):
+    """A folder of claims. Whatever its file system is, the claims in it follow the rules of ``Claims``."""
+
+    where: str
+    """The folder as messages name it."""
+
+    def names(self) -> list[str]:
+        """Return the names of the files; an empty list if the folder does not exist."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None if it does not exist."""
+        ...
+
+    def create_once(self, name: str, data: bytes) -> bool:
+        """Create a file; return False if it exists. Of several that create it, at most one gets True.
+
+        The file is complete from the moment when others can see it.
+        """
+        ...
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file, and replace it in one step if it exists."""
+        ...
+
+    def add(self, name: str) -> None:
+        """Create an empty file, unless it exists."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it exists."""
+        ...
+
+    def failed(self, name: str, problem: str, step: str = "") -> PaiError:
+        """Return an error about a file.
+
+        Args:
+            name: The file's name.
+            problem: What is the matter; it follows the path of the file.
+            step: What the user can do; by default, check what the folder depends on.
+        """
+        ...
 
 
 class NotClaimed(Exception):
@@ -126,11 +172,10 @@ class Claims:
         Raises:
             PaiError: The folder cannot be read.
         """
-        numbers = {stem: found for stem, found in self._files().items() if stem != self._stem}
         return sorted(
             stem
-            for stem, found in numbers.items()
-            if (newest := _newest(found)) and not found[newest].intersection(_RELEASED)
+            for stem, found in self._files().items()
+            if stem != self._stem and (newest := _newest(found)) and not found[newest].intersection(_RELEASED)
         )
 
     def last_of(self, stem: str) -> Claim | None:
@@ -161,9 +206,8 @@ class Claims:
             self._made = claim
             return claim
         last = self.last()
-        held = (
-            last if last is not None and last.number == claim.number else self._read(self._stem, claim.number)
-        )
+        is_last = last is not None and last.number == claim.number
+        held = last if is_last else self._read(self._stem, claim.number)
         if held is None:
             problem = f"was not created, although it does not exist, so job {claim.job} was not submitted"
             raise NotClaimed(self._folder.failed(name, problem))

@@ -1,4 +1,4 @@
-"""Decides what is to be done about a piece of work, from what is known of it. It asks and logs nothing.
+"""Decides what to do about a piece of work, from what is known of it. It makes no requests and logs nothing.
 
 ``docs/running-again.md`` describes the decisions for users; ``tests/work/test_decide.py`` has a row for each.
 """
@@ -9,24 +9,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
-from luigi_pai.work.refusals import ago, claimed_for_array, forgotten, other_work, part_of_array
+from luigi_pai.errors import PaiJobError, PaiJobForgotten, PaiWorkConflict
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
-    from luigi_pai.errors import PaiJobError
     from luigi_pai.work.claims import Claim
 
 _WITHOUT_RESULT = (JobState.FAILED.value, JobState.STOPPED.value)
 
 _ON_ITS_WAY = 10.0  # seconds after a claim in which its job may still be on its way to the server
+_DAYS_FROM = 72  # hours; longer times are given in days
+
+
+class RunsInArrayError(PaiJobError):
+    """The work is a waiting or running instance of an array, or is claimed for an array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing is to be done: the work has succeeded.
+    """Nothing to do: the work has succeeded.
 
     Attributes:
-        entry: its submission; None if the server does not know it, and the outputs show the success.
+        entry: The submission. None if the server does not know it, and the outputs show the success.
     """
 
     entry: Entry | None = None
@@ -34,10 +38,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """The newest submission is to be watched; if it has failed, its failure is the end of the work.
+    """Watch the newest submission. If it has failed, its failure is the end of the work.
 
     Attributes:
-        entry: the submission.
+        entry: The submission.
     """
 
     entry: Entry
@@ -45,13 +49,13 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """A job is to be submitted.
+    """Submit a job.
 
     Attributes:
-        number: of the submission: 1 for NAME, 2 for NAME__attempt2, ...
-        array: the array that the submission was claimed for, and that is to be sent again; None for none.
-        wait: seconds in which the job of an earlier claim may still arrive; look it up again before.
-        reason: why an earlier submission does not count, for the log; empty if there is nothing to say.
+        number: The number of the submission: 1 for NAME, 2 for NAME__attempt2, ...
+        array: The array that the submission was claimed for, and that is sent again; None for none.
+        wait: Seconds in which the job of an earlier claim may still arrive; look it up again before.
+        reason: Why an earlier submission does not count, for the log; empty if there is nothing to say.
     """
 
     number: int
@@ -62,10 +66,10 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The work cannot go on.
+    """Stop: the work cannot go on.
 
     Attributes:
-        error: says why, and what to do.
+        error: The reason, and what to do.
     """
 
     error: PaiJobError
@@ -76,27 +80,27 @@ Decision = Done | TakeOver | Submit | Refuse
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a decision depends on.
+    """Everything that a decision depends on.
 
     Attributes:
-        name: of the work.
-        kind: ``MODULE.CLASS`` of the work.
-        digest: of its job; None if it is not known, and nothing is compared.
-        folder: its output folder.
-        own_name: the name on the server of the submission that ``claim`` or ``entry`` is about.
-        entry: the newest submission; None if there is none.
-        claim: the last claim; None if there is none, or if it is not needed for the decision.
-        is_complete: whether the outputs show that the work has succeeded; it counts if the server does not
+        name: The name of the work.
+        kind: The ``MODULE.CLASS`` of the work.
+        digest: The digest of the job; None if it is not known, and nothing is compared.
+        folder: The output folder.
+        own_name: The name on the server of the submission that ``claim`` or ``entry`` is about.
+        entry: The newest submission; None if there is none.
+        claim: The last claim; None if there is none, or if the decision does not need it.
+        is_complete: Whether the outputs show that the work has succeeded. It counts if the server does not
             know the submission.
-        age: seconds since the claim; 0 without a claim.
-        retention: seconds for which the server keeps an ended job.
-        cluster: URL of the rest-server.
-        section: of luigi.cfg, for messages.
-        page: URL of the page of the entry's job.
-        on_forgotten: the setting.
-        is_durable: whether claims outlive the server's memory of a job, as they do on the cluster.
-        is_final: whether a failed newest submission is the last one that is allowed.
-        shares_jobs: whether the work may run as an instance of an array.
+        age: Seconds since the claim; 0 without a claim.
+        retention: Seconds for which the server keeps a finished job.
+        cluster: The URL of the rest-server.
+        section: The section of luigi.cfg, for messages.
+        page: The URL of the page of the entry's job.
+        on_forgotten: The setting.
+        is_durable: Whether claims outlive the server's memory of a job, as they do on the cluster.
+        is_final: Whether a failed newest submission is the last one that is allowed.
+        shares_jobs: Whether the work may run as an instance of an array.
     """
 
     name: str
@@ -119,7 +123,7 @@ class Situation:
 
 
 def decide(known: Situation) -> Decision:
-    """Return what is to be done."""
+    """Return what to do."""
     entry = known.entry
     if entry is None:
         return Done() if known.is_complete else Submit(1)
@@ -132,14 +136,14 @@ def decide(known: Situation) -> Decision:
     if entry.status is None or entry.succeeded:
         return Done(None if entry.status is None else entry)
     is_shared = entry.index is not None and not known.shares_jobs
-    return Refuse(part_of_array(known.name, entry, known.page)) if is_shared else TakeOver(entry)
+    return Refuse(_part_of_array(known, entry)) if is_shared else TakeOver(entry)
 
 
 def still_on_its_way(age: float) -> float:
     """Return for how many more seconds the job of a claim may be on its way to the server.
 
     Args:
-        age: of the claim in seconds; negative if the clock of the machine that made it is ahead.
+        age: The age of the claim in seconds; negative if the clock of the machine that made it is ahead.
     """
     return max(0.0, _ON_ITS_WAY - age) if age >= 0 else 0.0
 
@@ -169,11 +173,11 @@ def _about_unknown(known: Situation, entry: Entry) -> Decision:
     if claim.state is None and claim.cluster == known.cluster and known.age <= known.retention:
         return _again(known, claim)
     if known.on_forgotten == "submit":
-        text = f"Job {claim.job} was submitted {ago(known.age)} and the server no longer knows it"
+        text = f"Job {claim.job} was submitted {_ago(known.age)} and the server no longer knows it"
         return Submit(
             claim.number + 1, reason=f"{text}; it is submitted again, because on_forgotten = submit"
         )
-    return Refuse(forgotten(claim, known))
+    return Refuse(_forgotten(claim, known))
 
 
 def _again(known: Situation, claim: Claim) -> Decision:
@@ -183,11 +187,77 @@ def _again(known: Situation, claim: Claim) -> Decision:
     """
     wait = still_on_its_way(known.age)
     reason = (
-        f"Job {claim.job} was claimed {ago(known.age)}, but the server does not know it: it is submitted "
+        f"Job {claim.job} was claimed {_ago(known.age)}, but the server does not know it: it is submitted "
         "again"
     )
     if claim.job == known.own_name:
         return Submit(claim.number, wait=wait, reason=reason)
     if not known.shares_jobs:
-        return Refuse(claimed_for_array(known.name, claim.job))
+        return Refuse(_claimed_for_array(known.name, claim.job))
     return Submit(claim.number, claim.job, wait, reason)
+
+
+# the errors of work that cannot go on
+
+
+def _part_of_array(known: Situation, entry: Entry) -> RunsInArrayError:
+    """Return the error for work that waits or runs as an instance of an array."""
+    return RunsInArrayError(
+        f"job {known.name!r} was not submitted: it is {entry.known.raw_state} as a part of job "
+        f"{entry.job!r}, which has several points of a sweep ({known.page}); run the sweep, or run the task "
+        "again when that job has ended",
+        entry.job,
+    )
+
+
+def _claimed_for_array(name: str, array: str) -> RunsInArrayError:
+    """Return the error for work that is claimed for an array which the server does not know."""
+    return RunsInArrayError(
+        f"job {name!r} was not submitted: it was claimed as a part of job {array!r}, which has several "
+        "points of a sweep and is not on the server; run the sweep again, which submits it",
+        array,
+    )
+
+
+def _forgotten(claim: Claim, known: Situation) -> PaiJobForgotten:
+    """Return the error for a job that was submitted, and that the server does not know."""
+    end = "its result is not known"
+    there = "" if claim.cluster == known.cluster else f" to {claim.cluster}"
+    knows = "does not know" if there else "no longer knows"
+    if claim.state is not None:
+        end = f"its recorded state is {claim.state}, but the completion flag in its output folder is gone"
+    accept = ""
+    if known.folder is not None:
+        from luigi_pai.config_file import cluster_option  # noqa: PLC0415  only an error needs it
+
+        accept = (
+            f"  output folder: {known.folder}\n"
+            "  to accept its output as complete: "
+            f"touch _SUCCESS && luigi-pai put{cluster_option(known.section)} _SUCCESS "
+            f"'{known.folder}/_SUCCESS'\n"
+        )
+    return PaiJobForgotten(
+        f"job {claim.job!r} was submitted{there} {_ago(known.age)} by {claim.user!r}, and {known.cluster} "
+        f"{knows} it: {end}. Nothing was submitted\n{accept}"
+        "  to run it again: run the task with --OpenPai-on-forgotten submit",
+        claim.job,
+    )
+
+
+def other_work(known: Situation) -> PaiWorkConflict:
+    """Return the error for a name that other work has used."""
+    claim = known.claim
+    assert claim is not None
+    return PaiWorkConflict(
+        f"job {claim.job!r} was submitted by another task, {claim.task}, and {known.kind} has the same name "
+        f"{known.name!r} and another job; it does not get the result of the other. Set name in one of them",
+        claim.job,
+    )
+
+
+def _ago(seconds: float) -> str:
+    """Return an age as text: ``3 hours ago``, ``5 days ago``."""
+    hours = seconds / 3600
+    if hours < _DAYS_FROM:
+        return f"{hours:.0f} hours ago" if hours >= 1 else "less than an hour ago"
+    return f"{hours / 24:.0f} days ago"

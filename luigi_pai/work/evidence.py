@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobState
-from luigi_pai.errors import PaiError
+from luigi_pai.errors import PaiError, PaiOutputElsewhere, PaiWorkConflict
 from luigi_pai.work.claims import Claim, Claims, claim_once
-from luigi_pai.work.refusals import check_folder, other_work_in_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,8 +171,33 @@ class Evidence:
             return
         for stem in self._known.others:
             other = claims.last_of(stem)
-            if other is not None:
-                raise other_work_in_folder(work, other, claims.where)
+            if other is None:
+                continue
+            whose = f"job {other.name!r}" + (f" of {other.task}" if other.task else "")
+            raise PaiWorkConflict(
+                f"job {work.name!r} of {work.kind} was not submitted: its output folder {work.folder} "
+                f"belongs to {whose}, whose output it would overwrite. Set another output_dir, or remove "
+                f"{claims.where} if the other output is no longer needed",
+                work.name,
+            )
+
+    def check_folder(self, status: JobStatus) -> None:
+        """Check that the server's job has the output folder of the work.
+
+        Raises:
+            PaiOutputElsewhere: The job writes to another folder.
+        """
+        folder, fs, api = self._work.folder, self._work.outputs.fs, self._book.api
+        theirs = api.dialect.output_folder(api.config(status.name))
+        if folder is None or fs is None or theirs is None or fs.is_same(folder, theirs):
+            return
+        verb = "wrote" if status.finished else "writes"
+        raise PaiOutputElsewhere(
+            f"job {status.name!r} already exists ({status.raw_state}), and it {verb} to {theirs}; "
+            f"output_dir of the task is {folder}, which does not contain its output. Restore output_dir, or "
+            "run the task under another name",
+            status.name,
+        )
 
     def claim(self, number: int, job_name: str) -> Claim:
         """Claim a submission before it is sent; return this claim, or the earlier claim of another process.
@@ -252,7 +276,7 @@ class Evidence:
         claim = self.last()
         if claim is None:
             if self.flag is not None:
-                check_folder(status, self._work)
+                self.check_folder(status)
         elif claim.job == status.name and self._work.has_changed_since(claim):
             warn_of_other_definition(status.name)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.errors import PaiError
 from luigi_pai.private_folder import one_at_a_time, state_folder
-from luigi_pai.work.claim_folder import LARGEST
+from luigi_pai.work.claims import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.errors import PaiError, PaiWorkConflict, Problem, SpecError
-from luigi_pai.work.decide import Refuse, Situation, decide, is_other_work, is_same_class
+from luigi_pai.work.decide import Refuse, Situation, decide, is_other_work, is_same_class, other_work
 from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.record import record
-from luigi_pai.work.refusals import other_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

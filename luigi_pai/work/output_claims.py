@@ -15,7 +15,7 @@ from luigi_pai.files.small_files import (
     remove_once,
     tidy_beside,
 )
-from luigi_pai.work.claim_folder import LARGEST
+from luigi_pai.work.claims import LARGEST
 
 if TYPE_CHECKING:
     from luigi_pai.files.file_system import FileSystem

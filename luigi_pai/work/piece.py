@@ -7,7 +7,8 @@ import functools
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from luigi_pai.errors import PaiApiError
+from luigi_pai.config_checks import exit_codes, words_of
+from luigi_pai.errors import ConfigError, PaiApiError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.jobspec.names import attempt_name, check_name
 from luigi_pai.runtime import attempt_of
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.config import OpenPai
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.work.claims import Claim
@@ -27,32 +29,6 @@ RECENT = 30.0
 """Seconds for which a run reuses the lookup of ``complete()``. A reply 409 or a claim reveals newer jobs."""
 
 _NOTIFIED_SINCE = (1, 5)
-
-
-class WorkOptions(Protocol):
-    """The settings of a piece of work by the names of their keys in ``[OpenPai]``."""
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a setting."""
-        ...
-
-    @property
-    def tags(self) -> Sequence[str]:
-        """The tags of its jobs."""
-        ...
-
-    @property
-    def notify(self) -> Sequence[str]:
-        """The changes of state that the cluster is to notify the user of."""
-        ...
-
-    def check(self) -> None:
-        """Raise ConfigError if a setting is not valid."""
-        ...
-
-    def is_retried(self, status: JobStatus) -> bool:
-        """Return whether the exit codes of an ended job allow the same run to submit it again."""
-        ...
 
 
 class WorkOutputs(Protocol):
@@ -81,58 +57,106 @@ class WorkOutputs(Protocol):
 
 
 class Origin(Protocol):
-    """The object that defines a piece of work, such as a Luigi task. Objects of equal ``task_id`` are one."""
+    """The task that defines a piece of work. Tasks of equal ``task_id`` are one."""
 
     task_id: str
+
+    @property
+    def task_family(self) -> str:
+        """The name of its class, which is a tag of the job."""
+        ...
+
+    @property
+    def runtime(self) -> bool:
+        """Whether the containers have ``pai_runtime.py``."""
+        ...
+
+
+class Options:
+    """The settings of a piece of work by name; if an attribute of the task is None, luigi.cfg decides.
+
+    Args:
+        task: The task that defines the work.
+        settings: The section of luigi.cfg.
+    """
+
+    def __init__(self, task: Origin, settings: OpenPai) -> None:
+        self._task = task
+        self._settings = settings
+
+    def __getitem__(self, name: str) -> Any:
+        own = getattr(self._task, name)
+        return getattr(self._settings, name) if own is None else own
+
+    def check(self) -> None:
+        """Check the task's attributes only; the section of luigi.cfg was checked when it was read.
+
+        Raises:
+            ConfigError: Attributes are invalid; the message names each of them and valid values.
+        """
+        from luigi_pai.settings import OF_TASKS  # noqa: PLC0415  loads Luigi
+
+        own = {key: getattr(self._task, key) for key in OF_TASKS}
+        checks = [(key, OF_TASKS[key], value) for key, value in own.items() if value is not None]
+        problems = [problem for key, check, value in checks for problem in check.problems(key, value)]
+        if problems:
+            raise ConfigError(f"{type(self._task).__name__}: {'; '.join(problems)}")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the job: ``luigi``, ``luigi:FAMILY`` and the user's."""
+        own = ("luigi", f"luigi:{self._task.task_family}")
+        return tuple(dict.fromkeys((*own, *words_of(self["tags"]))))
+
+    @property
+    def notify(self) -> tuple[str, ...]:
+        """The changes of state about which the cluster notifies the user."""
+        return words_of(self["notify"])
+
+    def is_retried(self, status: JobStatus) -> bool:
+        """Return whether the exit codes of a finished job allow the same run to submit it again."""
+        wanted, codes = self["retry_exit_codes"], (status.exit_code, status.command_exit_code)
+        if wanted is None:
+            return True
+        return any(code in some for some in exit_codes(wanted) for code in codes if code is not None)
 
 
 class Work(abc.ABC):
     """A piece of work. Its job is built once, so that the same job is checked, claimed, posted and compared.
 
-    Args:
-        name: of the work; its first submission has this name.
-        folder: the job's output folder; None for a job of the YAML protocol, which does not name the folder.
-        book: of the cluster, in the dialect that the job needs.
-        options: of the work.
-        outputs: of the work.
-
-    Attributes:
-        name, folder, book, options, outputs: as given.
-        compares_stored_job: whether, if there is no claim, the job is compared with the server's copy.
+    Args and attributes:
+        origin: The task that defines the work.
+        kind: The ``MODULE.CLASS`` of the task, which distinguishes it from other work with its name.
+        name: The name of the work, which is the name of its first submission.
+        folder: The job's output folder; None for a job of the YAML protocol that does not name one.
+        book: The book of the cluster, in the dialect that the job needs.
+        options: The settings.
+        outputs: The outputs.
 
     Raises:
-        SpecError: the name is not a valid job name.
+        SpecError: The name is not a valid job name.
     """
 
-    compares_stored_job = False
-
     def __init__(
-        self, name: str, folder: str | None, book: Book, options: WorkOptions, outputs: WorkOutputs
+        self,
+        origin: Origin,
+        kind: str,
+        name: str,
+        folder: str | None,
+        book: Book,
+        options: Options,
+        outputs: WorkOutputs,
     ) -> None:
         check_name(name)
+        self.origin, self.kind = origin, kind
         self.name, self.folder = name, folder
         self.book = book
         self.options = options
         self.outputs = outputs
 
-    @property
-    @abc.abstractmethod
-    def kind(self) -> str:
-        """``MODULE.CLASS`` of what defines the work, which tells it apart from other work of its name."""
-
-    @property
-    @abc.abstractmethod
-    def origin(self) -> Origin:
-        """The object that defines the work."""
-
     @abc.abstractmethod
     def of_origin(self, origin: Origin) -> Work:
-        """Return the work that another object defines."""
-
-    @property
-    @abc.abstractmethod
-    def with_runtime(self) -> bool:
-        """Whether the containers have ``pai_runtime.py``."""
+        """Return the work that another task defines."""
 
     @abc.abstractmethod
     def build_job(self) -> PaiJob | JobProtocol:
@@ -219,7 +243,7 @@ class Work(abc.ABC):
 
         if isinstance(self.job, PaiJob):  # its conversion for a v2 cluster changes its name
             name = attempt_name(self.name, attempt_of(name)[1])
-        job = for_containers(self.job, name, with_runtime=self.with_runtime)
+        job = for_containers(self.job, name, with_runtime=self.origin.runtime)
         notify = self.options.notify
         if notify and not self._is_notified():
             text = "Job %s: notify is ignored, clusters of OpenPAI before 1.5 send no notifications"

@@ -10,7 +10,6 @@ from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.watched import Outcome
 from luigi_pai.errors import PaiApiError, PaiError, PaiOutputElsewhere
-from luigi_pai.work.refusals import check_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +94,7 @@ def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus, 
     """Write the completion flag and the end."""
     claim, flag = _claim_of(evidence, entry, status), evidence.flag
     if flag is not None and claim is None and not flag.holds(work.name):
-        check_folder(status, work)
+        evidence.check_folder(status)
         if not watched and not evidence.may_have_run():
             _warn_of_success(entry, f"its output folder {work.folder} does not exist")
         flag.add(work.name, submitted_here=False)
@@ -182,7 +181,7 @@ def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] |
         OSError, TypeError: the work's job cannot be compared.
     """
     claim = evidence.last()
-    if not evidence.is_durable and work.compares_stored_job:
+    if work.folder is None:
         if entry.index is not None or work.book.api.session.times("compared") > _MOST_COMPARED:
             return None
         return work.differing_fields(entry.job) or None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from luigi_pai.api.rest_api import RestApi
-    from luigi_pai.work.piece import WorkOptions
+    from luigi_pai.work.piece import Options
     from luigi_pai.work.submission import InFlight
 
 logger = logging.getLogger("luigi-interface")
@@ -125,7 +125,7 @@ class OnKill:
         options: of the work.
     """
 
-    def __init__(self, in_flight: InFlight, options: WorkOptions) -> None:
+    def __init__(self, in_flight: InFlight, options: Options) -> None:
         self._in_flight = in_flight
         self._options = options
 

@@ -31,7 +31,7 @@ from luigi_pai.files.errors import HdfsError
 from luigi_pai.jobspec.arrays.jobs import jobs_in
 from luigi_pai.jobspec.names import base_name
 from luigi_pai.work.claims import Claims
-from luigi_pai.work.refusals import RunsInArrayError
+from luigi_pai.work.decide import RunsInArrayError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

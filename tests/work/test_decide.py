@@ -10,8 +10,7 @@ from luigi_pai import PaiJobForgotten, PaiWorkConflict
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.work.claims import Claim
-from luigi_pai.work.decide import Done, Refuse, Situation, Submit, TakeOver, decide
-from luigi_pai.work.refusals import RunsInArrayError
+from luigi_pai.work.decide import Done, Refuse, RunsInArrayError, Situation, Submit, TakeOver, decide
 
 HOUR, ARRAY = 3600.0, "train-array-0123456789ab"
 RECENT, OLD = "is submitted again", 100 * HOUR
