@@ -131,8 +131,8 @@ def decide(known: Situation) -> Decision:
         return TakeOver(entry) if known.is_final else Submit(entry.number + 1)
     if entry.status is None and not known.is_complete:
         return _about_unknown(known, entry)
-    if is_other_work(known):
-        return Refuse(other_work(known))
+    if (conflict := other_work(known)) is not None:
+        return Refuse(conflict)
     if entry.status is None or entry.succeeded:
         return Done(None if entry.status is None else entry)
     is_shared = entry.index is not None and not known.shares_jobs
@@ -146,14 +146,6 @@ def still_on_its_way(age: float) -> float:
         age: The age of the claim in seconds; negative if the clock of the machine that made it is ahead.
     """
     return max(0.0, _ON_ITS_WAY - age) if age >= 0 else 0.0
-
-
-def is_other_work(known: Situation) -> bool:
-    """Return whether the last claim is of other work with the same name: another class, and another job."""
-    claim = known.claim
-    if claim is None or known.entry is None or claim.number != known.entry.number or not claim.task:
-        return False
-    return known.digest not in (None, claim.digest) and not is_same_class(claim.task, known.kind)
 
 
 def is_same_class(kind: str, other: str) -> bool:
@@ -244,10 +236,13 @@ def _forgotten(claim: Claim, known: Situation) -> PaiJobForgotten:
     )
 
 
-def other_work(known: Situation) -> PaiWorkConflict:
-    """Return the error for a name that other work has used."""
+def other_work(known: Situation) -> PaiWorkConflict | None:
+    """Return the error if the last claim of the name is of other work, with another class and another job."""
     claim = known.claim
-    assert claim is not None
+    if claim is None or known.entry is None or claim.number != known.entry.number or not claim.task:
+        return None
+    if known.digest in (None, claim.digest) or is_same_class(claim.task, known.kind):
+        return None
     return PaiWorkConflict(
         f"job {claim.job!r} was submitted by another task, {claim.task}, and {known.kind} has the same name "
         f"{known.name!r} and another job; it does not get the result of the other. Set name in one of them",

@@ -320,25 +320,26 @@ class Evidence:
 
     # the end
 
-    def lacks_end(self, entry: Entry) -> bool:
-        """Return whether the last claim is of this submission, and its end is not recorded.
+    def claim_of(self, entry: Entry) -> Claim | None:
+        """Return the last claim if it is of this submission, else None.
 
         Raises:
-            PaiError: the claims cannot be read.
+            PaiError: The claims cannot be read.
         """
         claim = self.last()
-        return claim is not None and claim.number == entry.number and claim.state is None
+        return claim if claim is not None and claim.number == entry.number else None
 
     @property
     def recorded_end(self) -> tuple[int, str] | None:
         """Number and final state of the last submission whose end this process has recorded, if any."""
         return self._known.end
 
-    def end(self, claim: Claim | None, entry: Entry, status: JobStatus) -> None:
-        """Record the final state of a submission in its claim, if it has one, and note that this is done."""
+    def end(self, claim: Claim | None, entry: Entry) -> None:
+        """Record the final state of a submission in its claim, if it has one, and in the cache."""
+        state = entry.known.state.value
         if claim is not None and claim.state is None and self._claims is not None:
-            self._known.claim = self._claims.end(claim, status.state.value)
-        self._known.end = entry.number, status.state.value
+            self._known.claim = self._claims.end(claim, state)
+        self._known.end = entry.number, state
 
 
 def warn_of_other_definition(job: str) -> None:

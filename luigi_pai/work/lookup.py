@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.errors import PaiError, PaiWorkConflict, Problem, SpecError
-from luigi_pai.work.decide import Refuse, Situation, decide, is_other_work, is_same_class, other_work
+from luigi_pai.work.decide import Refuse, Situation, decide, is_same_class, other_work
 from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.record import record
 
@@ -103,10 +103,9 @@ def decision(work: Work) -> Decision:
         PaiWorkConflict: other work has used the name.
         PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: for the reasons given in ``complete()``.
     """
-    check_unique(work)
-    book, evidence = work.book, Evidence(work)
-    entry = book.latest(work.name, evidence, patience=min(_PATIENCE, book.api.polling.patience))
-    decided = decide(situation(work, evidence, entry))
+    evidence = Evidence(work)
+    known = look_up(work, evidence, patience=min(_PATIENCE, work.book.api.polling.patience))
+    decided, entry = decide(known), known.entry
     if isinstance(decided, Refuse) and isinstance(decided.error, PaiWorkConflict):
         raise decided.error
     if entry is not None and entry.status is not None and entry.status.finished:
@@ -125,8 +124,8 @@ def check_same_work(work: Work) -> None:
     if claim is not None and claim.task and not is_same_class(claim.task, work.kind):
         entry = Entry(claim.number, claim.job, None)
         known = Situation(work.name, work.kind, work.digest, entry=entry, claim=claim)
-        if is_other_work(known):
-            raise other_work(known)
+        if (conflict := other_work(known)) is not None:
+            raise conflict
 
 
 def check_unique(work: Work) -> None:

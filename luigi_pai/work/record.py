@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from typing import TYPE_CHECKING
 
@@ -12,11 +11,8 @@ from luigi_pai.api.watched import Outcome
 from luigi_pai.errors import PaiApiError, PaiError, PaiOutputElsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Retry
-    from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watched import Update
     from luigi_pai.errors import PaiJobError
     from luigi_pai.work.claims import Claim
@@ -53,17 +49,20 @@ def record(
     status = entry.status
     if status is None or evidence.recorded_end == (entry.number, status.state.value):
         return True
-    if work.options["keep_logs"] and (watched or evidence.lacks_end(entry)):
+    if work.options["keep_logs"] and (watched or _has_no_end(evidence, entry)):
         from luigi_pai.work.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
 
         KeptLogs(work.book, work.outputs.fs, work.folder, work.secrets()).keep(status)
 
-    act = functools.partial(_failed, work, evidence, entry, status)
-    if entry.succeeded:
-        act = functools.partial(_succeeded, work, evidence, entry, status, watched=watched)
+    def act() -> None:
+        if entry.succeeded:
+            _succeeded(work, evidence, entry, watched=watched)
+        else:
+            _failed(work, evidence, entry)
+
     try:
         if watched or evidence.is_durable:
-            _with(retry, act)
+            act() if retry is None else retry.call(act)
     except PaiOutputElsewhere:
         raise
     except PaiError as error:
@@ -83,18 +82,16 @@ def record(
     return True
 
 
-def _with(retry: Retry | None, act: Callable[[], None]) -> None:
-    if retry is None:
-        act()
-    else:
-        retry.call(act)
+def _has_no_end(evidence: Evidence, entry: Entry) -> bool:
+    claim = evidence.claim_of(entry)
+    return claim is not None and claim.state is None
 
 
-def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus, *, watched: bool) -> None:
+def _succeeded(work: Work, evidence: Evidence, entry: Entry, *, watched: bool) -> None:
     """Write the completion flag and the end."""
-    claim, flag = _claim_of(evidence, entry, status), evidence.flag
+    claim, flag = _claim_of(evidence, entry), evidence.flag
     if flag is not None and claim is None and not flag.holds(work.name):
-        evidence.check_folder(status)
+        evidence.check_folder(entry.known)
         if not watched and not evidence.may_have_run():
             _warn_of_success(entry, f"its output folder {work.folder} does not exist")
         flag.add(work.name, submitted_here=False)
@@ -102,29 +99,27 @@ def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus, 
         flag.add(work.name, submitted_here=True)
         if not watched:  # the process that has watched it may have been killed when it added the flag
             flag.tidy()
-    evidence.end(claim, entry, status)
+    evidence.end(claim, entry)
 
 
-def _failed(work: Work, evidence: Evidence, entry: Entry, status: JobStatus) -> None:
+def _failed(work: Work, evidence: Evidence, entry: Entry) -> None:
     """For the latest submission of the work, remove the work from the completion flag, and record the end.
 
     The work may be in the flag, because a command may write the flag (as Spark does) and then fail.
     """
     evidence.read_again()  # another process may have submitted the job again
-    last, claim = evidence.last(), _claim_of(evidence, entry, status)
+    last, claim = evidence.last(), _claim_of(evidence, entry)
     is_latest = last is None or last.number <= entry.number  # a later submission may have set the flag
     if evidence.flag is not None and is_latest and (claim is None or claim.state is None):
         evidence.flag.discard(work.name)
-    evidence.end(claim, entry, status)
+    evidence.end(claim, entry)
 
 
-def _claim_of(evidence: Evidence, entry: Entry, status: JobStatus) -> Claim | None:
-    """Return a submission's claim if it is the last, else None; PaiError if it contradicts ``status``."""
-    claim = evidence.last()
-    if claim is None or claim.number != entry.number:
-        return None
-    if claim.state not in (None, status.state.value) and evidence.is_durable:
-        raise PaiError(f"its recorded end is {claim.state}, and the server says {status.state.value}")
+def _claim_of(evidence: Evidence, entry: Entry) -> Claim | None:
+    """Return a submission's claim if it is the last; PaiError if it contradicts the server."""
+    claim, state = evidence.claim_of(entry), entry.known.state.value
+    if claim is not None and claim.state not in (None, state) and evidence.is_durable:
+        raise PaiError(f"its recorded end is {claim.state}, and the server says {state}")
     return claim
 
 
@@ -180,12 +175,12 @@ def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] |
         PaiApiError: without a claim, the server's copy cannot be read.
         OSError, TypeError: the work's job cannot be compared.
     """
-    claim = evidence.last()
+    claim = evidence.claim_of(entry)
     if work.folder is None:
         if entry.index is not None or work.book.api.session.times("compared") > _MOST_COMPARED:
             return None
         return work.differing_fields(entry.job) or None
-    if claim is None or claim.number != entry.number or claim.job != entry.job:
+    if claim is None or claim.job != entry.job:
         return None
     inputs = work.changed_inputs(claim)
     if (not inputs and not evidence.is_durable) or claim.digest == work.digest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
 from dataclasses import replace
@@ -17,7 +18,7 @@ from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.lookup import look_up
 from luigi_pai.work.piece import RECENT
 from luigi_pai.work.record import failure_of, record
-from luigi_pai.work.signals import OnKill, before_signals
+from luigi_pai.work.signals import before_signals, interrupt
 from luigi_pai.work.submission import InFlight, Member, Submission
 from luigi_pai.work.submit import Submitter, add_tags
 
@@ -75,7 +76,7 @@ class Run:
         self._check_signals: Callable[[], None] = lambda: None
         self._evidence = Evidence(work, self._sleep)
         self._in_flight = InFlight()
-        self._on_kill = OnKill(self._in_flight, work.options)
+        self._interrupt = functools.partial(interrupt, self._in_flight, work.options)
         self._made = 0  # attempts of this run
         self.job: Submission | None = None
 
@@ -94,7 +95,7 @@ class Run:
             PaiError: the job was not submitted, or may have been submitted; the text says which.
         """
         self.check()
-        with before_signals(self._on_kill.act) as self._check_signals:
+        with before_signals(self._interrupt) as self._check_signals:
             self._finish_all(self._begin())
 
     def check(self) -> None:
@@ -113,7 +114,7 @@ class Run:
         Raises:
             PaiError: as in ``execute``.
         """
-        with before_signals(self._on_kill.act) as self._check_signals:
+        with before_signals(self._interrupt) as self._check_signals:
             return self._begin()
 
     def finish(self, job: Submission | None) -> None:
@@ -122,7 +123,7 @@ class Run:
         Raises:
             PaiError: as in ``execute``.
         """
-        with before_signals(self._on_kill.act) as self._check_signals:
+        with before_signals(self._interrupt) as self._check_signals:
             self._finish_all(job)
 
     def _finish_all(self, job: Submission | None) -> None:

@@ -1,4 +1,4 @@
-"""OnKill: stops the job, or lets it continue, if a signal ends the process or Luigi's main process ends."""
+"""Stops the job, or lets it continue, if a signal ends the process or Luigi's main process ends."""
 
 from __future__ import annotations
 
@@ -117,40 +117,23 @@ def end_with_main_process(over: threading.Event | None = None) -> None:
     threading.Thread(target=wait, name="end-with-main-process", daemon=True).start()
 
 
-class OnKill:
-    """Stops the job of an interrupted run if ``on_kill`` is ``stop``, and logs whether the job continues.
-
-    Args:
-        in_flight: the jobs of the run.
-        options: of the work.
-    """
-
-    def __init__(self, in_flight: InFlight, options: Options) -> None:
-        self._in_flight = in_flight
-        self._options = options
-
-    def act(self) -> None:
-        """Stop the job if ``on_kill`` is ``stop``, or log that it continues."""
-        self._in_flight.close()
-        for job in self._in_flight.jobs():
-            why = ""
-            if self._options["on_kill"] == "stop":
-                stopped, problems = stop_jobs([job], _STOPPED_WITHIN)
-                if stopped:
-                    logger.warning("Interrupted: job %s was asked to stop", job.name)
-                    continue
-                problem = str(problems[0]) if problems else "no answer in time"
-                why = f"job {job.name} could not be stopped ({problem}): "
-            rest = continues(job.book.api, job.name) if job.is_there else submission_unknown(job.name)
-            logger.warning("Interrupted: %s%s", why, rest)
+def interrupt(in_flight: InFlight, options: Options) -> None:
+    """Stop the job of an interrupted run if ``on_kill`` is ``stop``; otherwise, log that it continues."""
+    in_flight.close()
+    for job in in_flight.jobs():
+        why = ""
+        if options["on_kill"] == "stop":
+            stopped, problems = stop_jobs([job], _STOPPED_WITHIN)
+            if stopped:
+                logger.warning("Interrupted: job %s was asked to stop", job.name)
+                continue
+            problem = str(problems[0]) if problems else "no answer in time"
+            why = f"job {job.name} could not be stopped ({problem}): "
+        rest = f"job {job.name} may have been submitted; {TRY_AGAIN}"
+        logger.warning("Interrupted: %s%s", why, continues(job.book.api, job.name) if job.is_there else rest)
 
 
 def continues(api: RestApi, name: str) -> str:
-    """Return the text about a job that continues."""
+    """Return the message about a job that continues."""
     page = api.page(name)
     return f"job {name} continues ({page}); to take it over, run the task again; to stop it, use its page"
-
-
-def submission_unknown(name: str) -> str:
-    """Return the text about a job whose submission got no reply."""
-    return f"job {name} may have been submitted; {TRY_AGAIN}"

@@ -28,15 +28,29 @@ _THREADS = 16
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0  # seconds between requests to stop a job that is being submitted
 
 
-def stop(job: Submission) -> PaiApiError | None:
-    """Ask the server to stop a job; retry for some seconds. Return the error if the request still fails."""
-    try:
-        job.book.api.stop_surely(job.name)
-    except JobNotFound:
-        return None
-    except PaiApiError as error:
-        return error
-    return None
+def stop(job: Submission, end: float = 0.0) -> PaiApiError | None:
+    """Ask the server to stop a job; retry for some seconds. Return the error if the request still fails.
+
+    Args:
+        job: The job. If it is being submitted and not there yet, the server is asked again.
+        end: The time of the monotonic clock until which it is asked again; by default, it is not.
+    """
+    pause = _FIRST_PAUSE
+    while True:
+        was_there = job.is_there
+        try:
+            job.book.api.stop_surely(job.name)
+        except JobNotFound as error:
+            if was_there:
+                return None
+            if job.is_over or time.monotonic() + pause >= end:
+                return error
+        except PaiApiError as error:
+            return error
+        else:
+            return None
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def stop_jobs(jobs: Sequence[Submission], seconds: float) -> tuple[list[Submission], list[PaiApiError]]:
@@ -54,7 +68,7 @@ def stop_jobs(jobs: Sequence[Submission], seconds: float) -> tuple[list[Submissi
     def work() -> None:
         with contextlib.suppress(IndexError):
             while True:
-                error = _stop_when_there(job := left.pop(), end)
+                error = stop(job := left.pop(), end)
                 if error is None:
                     asked.append(job)
                     job.stop_sent()
@@ -69,22 +83,3 @@ def stop_jobs(jobs: Sequence[Submission], seconds: float) -> tuple[list[Submissi
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     return list(asked), list(problems)
-
-
-def _stop_when_there(job: Submission, end: float) -> PaiApiError | None:
-    """Ask the server to stop a job; if it is being submitted and not there yet, ask again until ``end``."""
-    if job.is_there:
-        return stop(job)
-    pause = _FIRST_PAUSE
-    while True:
-        try:
-            job.book.api.stop_surely(job.name)
-        except JobNotFound as error:
-            if job.is_over or time.monotonic() + pause >= end:
-                return error
-        except PaiApiError as error:
-            return error
-        else:
-            return None
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)

@@ -11,7 +11,7 @@ from luigi_pai.api.status import JobState, JobStatus, instance_statuses
 from luigi_pai.errors import PaiError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterator
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.work.evidence import Evidence
@@ -78,10 +78,10 @@ class Submission:
         return cls(entry.job, member.work.book, [member], status, posted=entry.posted)
 
     @classmethod
-    def new(cls, name: str, book: Book, members: Sequence[Member]) -> Submission:
-        """Return a job that is about to be posted."""
+    def new(cls, name: str, book: Book) -> Submission:
+        """Return a job that is about to be posted, without its members."""
         status = JobStatus(name, JobState.WAITING, raw_state="SUBMITTED")
-        return cls(name, book, list(members), status, posted=True, is_there=False)
+        return cls(name, book, [], status, posted=True, is_there=False)
 
     @property
     def key(self) -> Hashable:

@@ -22,7 +22,6 @@ from luigi_pai.work.submission import TRY_AGAIN, Member, Submission
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from luigi_pai.api.book.book import Book
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus
     from luigi_pai.jobspec.protocol import JobProtocol
@@ -104,41 +103,40 @@ class Submitter:
         first = members[0]
         name = array or first.own_name
         book = first.work.book if array is None else first.work.book.with_version("v2")
-        result, claimed, jobs = Submitted(), list[Member](), list[_Job]()
+        job, claimed = Submission.new(name, book), dict[Member, _Job]()
         posting = Posting(book, name, single=self._single, sleep=self._sleep)
-        job = Submission.new(name, book, claimed)
         posting.before_post = lambda _: self._in_flight.announce(job)
         spoken = book.api.dialect.version
         try:
-            self._claim(members, name, result, claimed, jobs)
+            self._claim(members, name, claimed)
             if not claimed:
-                return result
+                return Submitted(again=list(members))
             job.members = list(claimed)
-            status = posting.post(jobs[0] if array is None or build is None else build(name, jobs))
+            posted = claimed[first] if build is None else build(name, list(claimed.values()))
+            status = posting.post(posted)
         except PaiError as error:
             if not posting.may_be_submitted:
                 self._in_flight.remove(job)
-                self._release(claimed)
+                self._release(list(claimed))
                 if isinstance(error, PaiHttpError) and book.api.dialect.version != spoken:
                     # The refusal showed that the server has the other API version; it is used from now on.
                     return Submitted(again=list(members))
             raise posting.outcome(error, TRY_AGAIN) from None
-        is_array = array is not None
-        is_lost = is_array and posting.may_be_submitted
-        if status is None or is_lost or self._is_others(job, status, jobs[0]):
+        is_lost = array is not None and posting.may_be_submitted
+        if status is None or is_lost or self._is_others(job, status, posted):
             self._in_flight.remove(job)
-            result.again += claimed
-            result.is_known = self._look_up(book, job, is_array=is_array)
-            return result
+            self._look_up(job, is_array=array is not None)
+            return Submitted(again=list(members), is_known=array is None)
         self._in_flight.add(job)
-        self._note(job, status, is_array=is_array)
-        result.job = job
-        return result
+        job.status = status
+        if array is None:
+            book.posted(first.work.name, first.number, status)
+        else:
+            book.record_members(name, [member.own_name for member in claimed])
+        return Submitted(job, [member for member in members if member not in claimed])
 
-    def _claim(
-        self, members: Sequence[Member], name: str, result: Submitted, claimed: list[Member], jobs: list[_Job]
-    ) -> None:
-        """Claim work for a job, and append what was claimed to ``claimed``, and its jobs to ``jobs``.
+    def _claim(self, members: Sequence[Member], name: str, claimed: dict[Member, _Job]) -> None:
+        """Claim work for a job, and add what was claimed to ``claimed``, with the job of each member.
 
         Processes with one array claim its work in one order, so that the array of the first one is whole.
         """
@@ -151,12 +149,10 @@ class Submitter:
             claims[member] = own = member.evidence.claim(member.number, name)
             if own.job == name and own.state is None and not _is_ours_to_post(member, own):
                 break  # another process is about to post this array
-        noted = [held for held in claims.values() if held.job == name]
-        earlier = {held.name: held for held in self._ledger.begin(noted)}
+        held_here = [held for held in claims.values() if held.job == name]
+        earlier = {held.name: held for held in self._ledger.begin(held_here)}
         for member, job in zip(members, prepared, strict=True):
-            held = claims.get(member)
-            if held is None:
-                result.again.append(member)
+            if (held := claims.get(member)) is None:
                 continue
             if not member.evidence.is_durable:
                 held = earlier.get(held.name, held)
@@ -164,17 +160,14 @@ class Submitter:
             if held.job == name and _is_ours_to_post(member, held):
                 member.evidence.before_post(member.number)
                 member.index = None if member.own_name == name else len(claimed)
-                claimed.append(member)
-                jobs.append(job)
-            else:
-                result.again.append(member)
+                claimed[member] = job
 
     def _release(self, members: Sequence[Member]) -> None:
         """Remove claims, but of an array only young ones: another process may be sending it again."""
         released = []
         for member in members:
             claim = member.evidence.last()
-            is_young = claim is not None and is_on_its_way(member.work.book.api, claim)
+            is_young = claim is not None and _is_on_its_way(member.work.book.api, claim)
             if len(members) == 1 or is_young:
                 released.append(member.evidence.release())
         self._ledger.release([claim for claim in released if claim is not None])
@@ -205,31 +198,21 @@ class Submitter:
             member.evidence.confirm()
         return bool(fields)
 
-    def _look_up(self, book: Book, job: Submission, *, is_array: bool) -> bool:
-        """Look up the job that has the name; return whether the book then knows the newest submission.
+    def _look_up(self, job: Submission, *, is_array: bool) -> None:
+        """Look up the job that has the name.
 
         Raises:
-            JobNotFound: the server refuses the name of an array, but has no such job.
+            JobNotFound: The server refuses the name of an array, but has no such job.
         """
         if not is_array:
             member = job.members[0]
-            book.holder(member.work.name, member.number, self._sleep)
-            return True
-        entry = book.holder(job.name, 1, self._sleep)
+            job.book.holder(member.work.name, member.number, self._sleep)
+            return
+        entry = job.book.holder(job.name, 1, self._sleep)
         if entry is None or entry.status is None:
             raise JobNotFound(
                 f"the server refuses the name {job.name!r} as in use, but has no job of this name"
             )
-        return False
-
-    def _note(self, job: Submission, status: JobStatus, *, is_array: bool) -> None:
-        """Note a job that the server has taken in the book."""
-        job.status = status
-        if is_array:
-            job.book.record_members(job.name, [member.own_name for member in job.members])
-        else:
-            member = job.members[0]
-            job.book.posted(member.work.name, member.number, status)
 
 
 def _is_ours_to_post(member: Member, held: Claim) -> bool:
@@ -240,10 +223,10 @@ def _is_ours_to_post(member: Member, held: Claim) -> bool:
     if member.evidence.is_mine:
         return True
     has_ended = held.state is not None and member.evidence.is_durable
-    return not has_ended and not is_on_its_way(member.work.book.api, held)
+    return not has_ended and not _is_on_its_way(member.work.book.api, held)
 
 
-def is_on_its_way(api: RestApi, claim: Claim) -> bool:
+def _is_on_its_way(api: RestApi, claim: Claim) -> bool:
     """Return whether the job of a claim may still be on its way to the server."""
     return still_on_its_way(api.clock.time() - claim.claimed_ms / 1000) > 0
 
