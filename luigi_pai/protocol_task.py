@@ -22,9 +22,9 @@ from luigi_pai.jobspec.templates.references import references
 from luigi_pai.jobspec.templates.secrets import logged_secrets
 from luigi_pai.jobspec.validate_protocol import check_protocol
 from luigi_pai.tasks.attributes import attribute, base_folder
-from luigi_pai.tasks.job_task import JobTask
+from luigi_pai.tasks.job_task import JobTask, decision
 from luigi_pai.tasks.outputs import overridden_targets
-from luigi_pai.tasks.task_work import not_returned
+from luigi_pai.tasks.task_work import TaskWork, not_returned
 from luigi_pai.work.decide import Done
 
 if TYPE_CHECKING:
@@ -194,8 +194,5 @@ class PaiJobTarget(luigi.Target):
 
     def exists(self) -> bool:
         """Return whether the job has succeeded; False if the server no longer knows it."""
-        from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as in JobTask
-        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
-
         # leave out the outputs that the task defines, because this target may be among these outputs
         return isinstance(decision(TaskWork(self.task, ())), Done)

@@ -21,7 +21,7 @@ from luigi_pai.jobspec.hints import METHOD
 from luigi_pai.tasks.attributes import attribute_names, is_ours, misspelt, users_classes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 logger = logging.getLogger("luigi-interface")
 
@@ -51,6 +51,7 @@ _MEANT = {
     for meant in names.split()
 }
 """Names that users bring from elsewhere -> the attribute that they mean, or a key of ``_ADVICE``."""
+_NO_FLAG = "is not True or False; write it without quotes"
 _OF_ROLES = {"instances": "taskNumber", "gpus": "gpuNumber", "cpus": "cpuNumber", "memory_mb": "memoryMB"}
 _INSTEAD = {
     ("tasks", "command"): 'write tasks = [TaskRole("main", COMMAND)] instead of command',
@@ -69,35 +70,30 @@ def check_class(task: luigi.Task) -> None:
     """Check the class of a task, once; warnings are logged.
 
     Raises:
-        SpecError: attributes are methods, because ``@property`` was forgotten, or have values of wrong types.
+        SpecError: Attributes are methods, because ``@property`` was forgotten, or have values of wrong types.
     """
     kind = type(task)
     methods = _methods(kind)
-    wrong = [Problem(name, METHOD) for name in methods]
-    if wrong := wrong or [
+    problems = [Problem(name, METHOD) for name in methods] or [
         *text_problems(task, "output_dir"),
-        *_flag_problems(task, "strict_shell", "runtime"),
-    ]:
-        name = "" if "name" in methods else str(task.name)  # type: ignore[attr-defined]  # of a JobTask
-        raise SpecError(name, wrong)
-    _warn(kind)
-
-
-def _flag_problems(task: object, *attributes: str) -> list[Problem]:
-    """Return a problem for each attribute that is neither true nor false."""
-    values = {name: getattr(task, name, False) for name in attributes}
-    wrong = {name: value for name, value in values.items() if not isinstance(value, (bool, int, type(None)))}
-    return [
-        Problem(name, f"{value!r} is not True or False; write it without quotes")
-        for name, value in wrong.items()
+        *_type_problems(task, (bool, int), _NO_FLAG, "strict_shell", "runtime"),
     ]
+    if problems:
+        name = "" if "name" in methods else str(task.name)  # type: ignore[attr-defined]  # of a JobTask
+        raise SpecError(name, problems)
+    _warn(kind)
 
 
 def text_problems(task: object, *attributes: str) -> list[Problem]:
     """Return a problem for each attribute that is neither a string nor None."""
+    return _type_problems(task, (str,), "is not a string; use str() or quotes", *attributes)
+
+
+def _type_problems(task: object, types: tuple[type, ...], text: str, *attributes: str) -> list[Problem]:
+    """Return a problem for each attribute that is neither None nor of these types."""
     values = {name: getattr(task, name, None) for name in attributes}
-    wrong = {name: value for name, value in values.items() if not isinstance(value, (str, type(None)))}
-    return [Problem(name, f"{value!r} is not a string; use str() or quotes") for name, value in wrong.items()]
+    invalid = {name: each for name, each in values.items() if not isinstance(each, (*types, type(None)))}
+    return [Problem(name, f"{value!r} {text}") for name, value in invalid.items()]
 
 
 @functools.lru_cache(maxsize=100)
@@ -117,21 +113,20 @@ def _warn(kind: type[luigi.Task]) -> None:
         if name not in _MEANT
     ]
     warn_of_class(kind)
-    own = {name for each in users_classes(kind) for name in vars(each)}
+    own, _ = _members(kind)
     effect = "tasks that differ in it are one job: use it in name and in the job"
     if "name" not in own:  # the inherited name contains a hash of all parameters
         effect = "it changes the name and not the job: use it in parameters or in protocol"
     warnings += [
         f"its parameter {name} is used nowhere, so that {effect}, or write significant=False"
-        for name in (_unused(kind) if own & {"name", "protocol"} else ())
+        for name in (_unused(kind) if own.keys() & {"name", "protocol"} else ())
     ]
     if call := _varying(kind):
         warnings.append(
             f"name uses {call}, whose value is another one in a later run, so that it submits a new job: "
             "build it from parameters, such as a luigi.DateParameter, and with hashlib if you need a hash"
         )
-    for warning in warnings:
-        logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
+    _log(kind, warnings)
 
 
 @functools.lru_cache(maxsize=100)
@@ -141,28 +136,32 @@ def warn_of_class(kind: type[luigi.Task]) -> None:
     calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
     if "run" not in calls and not is_ours(kind.run):
         warnings.append("run() submits no job: call super().run() in it, or do without it")
+    _log(kind, warnings)
+
+
+def _log(kind: type, warnings: Iterable[str]) -> None:
     for warning in warnings:
         logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
 
 
-def _foreign(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield attributes that users bring from elsewhere and that no code of the class uses, and advice."""
+def _members(kind: type) -> tuple[dict[str, Any], set[str]]:
+    """Return the members of a class that the user's classes define, and the names of all other members."""
     users = users_classes(kind)
     own = {name: value for each in reversed(users) for name, value in vars(each).items()}
-    ours = {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
+    return own, {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
+
+
+def _foreign(kind: type) -> Iterator[tuple[str, str]]:
+    """Yield attributes that users bring from elsewhere and that no code of the class uses, and advice."""
+    own, ours = _members(kind)
     found = [name for name in own if name in _MEANT and name not in ours and not callable(own[name])]
-    if not found:
-        return
-    used = set[str]()
-    for tree in map(_tree, users):
+    trees = [_tree(each) for each in users_classes(kind)] if found else []
+    nodes = [node for tree in trees if tree is not None for node in ast.walk(tree)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    for tree in trees:
         if tree is None:
             return
         used |= _names_in(tree)
-        used |= {
-            node.id
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        }
     for name in found:
         if name not in used and not isinstance(own[name], luigi.Parameter):
             yield name, _advice(ours, _MEANT[name])
@@ -198,19 +197,15 @@ def _place(kind: type) -> str:
 
 def _unused(kind: type[luigi.Task]) -> list[str]:
     """Return the parameters that a class certainly does not use."""
-    classes = users_classes(kind)
-    own = {name: value for each in classes for name, value in vars(each).items()}
     # a parameter that overrides an inherited attribute, such as ``image``, is used by the base class
-    used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}
-    parameters = [
-        name for name, value in own.items() if isinstance(value, luigi.Parameter) and value.significant
-    ]
-    for each in classes:
+    own, used = _members(kind)
+    for each in users_classes(kind):
         tree = _tree(each)
         if tree is None or _uses_all(tree):
             return []
         used |= _names_in(tree)
-    return [name for name in parameters if name not in used]
+    parameters = {name: each for name, each in own.items() if isinstance(each, luigi.Parameter)}
+    return [name for name, each in parameters.items() if each.significant and name not in used]
 
 
 def _varying(kind: type) -> str:

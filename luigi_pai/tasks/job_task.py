@@ -22,13 +22,15 @@ from luigi_pai.tasks.attributes import Task, attribute, overriding
 from luigi_pai.tasks.class_checks import check_class
 from luigi_pai.tasks.luigi_page import has_page
 from luigi_pai.tasks.outputs import NoResult
+from luigi_pai.tasks.task_work import Forecast, TaskWork
+from luigi_pai.work.decide import Done, Submit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
-    from luigi_pai.tasks.task_work import Forecast
+    from luigi_pai.work.decide import Decision
     from luigi_pai.work.piece import Work
 
 # luigi_pai.api has a logger of its own; with this parent, its lines appear with Luigi's.
@@ -161,7 +163,6 @@ class JobTask(MixinNaiveBulkComplete, Task):
             HdfsError: the uploads could not be sent, or the output folder could not be created.
         """
         from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  only runs need it
-        from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as above
         from luigi_pai.work.run import Run  # noqa: PLC0415  as above
 
         with with_address(self.cluster):
@@ -186,10 +187,6 @@ class JobTask(MixinNaiveBulkComplete, Task):
             PaiApiError: the lookup failed. That does not mean "not complete".
             HdfsError: the cluster's file system was needed and failed.
         """
-        from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  only runs and lookups need it
-        from luigi_pai.work.decide import Done  # noqa: PLC0415  as above
-        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
-
         with with_address(self.cluster):
             work = TaskWork(self)
             if isinstance(decision(work), Done):
@@ -211,8 +208,6 @@ class JobTask(MixinNaiveBulkComplete, Task):
             HdfsError: the file system failed.
             PaiJobError: there is no result, because the task has not been run, or its job has failed.
         """
-        from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as in complete()
-
         work = TaskWork(self)
         return work.outputs.result(self) or self._no_result(work)
 
@@ -222,9 +217,6 @@ class JobTask(MixinNaiveBulkComplete, Task):
         Raises:
             PaiError: for the same reasons as in ``complete()``.
         """
-        from luigi_pai.tasks.task_work import Forecast, TaskWork  # noqa: PLC0415  as in complete()
-        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
-
         return Forecast.of(decision(TaskWork(self)))
 
     # for TaskWork
@@ -235,9 +227,6 @@ class JobTask(MixinNaiveBulkComplete, Task):
         Raises:
             PaiJobError: see ``result``.
         """
-        from luigi_pai.work.decide import Submit  # noqa: PLC0415  as in complete()
-        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
-
         if work.book.known(work.name) is None and decision(work) == Submit(1):
             raise PaiJobError(
                 f"{self} has no result, because it has not been run: no job {work.name!r} exists"
@@ -249,58 +238,42 @@ class JobTask(MixinNaiveBulkComplete, Task):
         empty.why = f"the result of {self} is empty: {self._empty_because}"
         return empty
 
-    def _job(self) -> PaiJob | JobProtocol:
-        """Return ``job()`` with what attributes of the task change in any job."""
-        return self.job()
-
-    _api_version: ClassVar[str | None] = (
-        None  # ``v1`` or ``v2`` if the job runs only on clusters with this version
-    )
-
+    # ``v1`` or ``v2`` if the job runs only on clusters with this version
+    _api_version: ClassVar[str | None] = None
     _empty_because = "the job put no metrics.json into $PAI_OUTPUT_DIR"
     _largest_metrics: ClassVar[int] = 1_000_000  # bytes of ``metrics.json``
+
+    @abc.abstractmethod
+    def _check(self, job: PaiJob | JobProtocol) -> list[str]:
+        """Validate the task's job, and return warnings; SpecError: the job is not valid."""
+
+    @abc.abstractmethod
+    def _targets(self) -> list[luigi.Target]:
+        """Return the targets of ``output()`` as a flat list; empty if the task does not override it."""
+
+    def _job(self) -> PaiJob | JobProtocol:
+        """Return ``job()`` with the changes that attributes of the task make in any job."""
+        return self.job()
 
     def _kind(self) -> type:
         """Return the class that defines the work."""
         return type(self)
 
     def _check_class(self) -> None:
-        """Check the task's class once, and what must hold before a lookup or a run.
-
-        Raises:
-            SpecError: attributes are methods, because ``@property`` was forgotten.
-            ConfigError: the cluster cannot run the job.
-        """
+        """Check the task's class once, and the cluster; SpecError, ConfigError: it cannot run the job."""
         check_class(self)
 
-    @abc.abstractmethod
-    def _check(self, job: PaiJob | JobProtocol) -> list[str]:
-        """Validate the task's job, and return warnings.
-
-        Raises:
-            SpecError: the job is not valid.
-        """
-
-    @abc.abstractmethod
-    def _targets(self) -> list[luigi.Target]:
-        """Return the targets of ``output()`` as a flat list; empty if the task does not override it."""
-
     def _output_folder(self) -> str | None:
-        """Return the job's output folder; None for a job of the YAML protocol, which does not name it."""
+        """Return the job's output folder; None for a job of the YAML protocol that does not name one."""
         return None
 
     def _in_folder(self, job: PaiJob | JobProtocol, fs: FileSystem | None) -> PaiJob | JobProtocol:
-        """Return the task's job with access to its output folder, if it does not have it by itself.
-
-        Args:
-            job: of the task.
-            fs: of the output folder; None if it is elsewhere, or there is none.
-        """
+        """Return the job with access to its output folder on ``fs``, if it does not have it by itself."""
         del fs
         return job
 
     def _inputs(self) -> dict[str, str]:
-        """Return, by name and as texts, what the result depends on besides the text of the job."""
+        """Return, by name and as strings, what the result depends on besides the text of the job."""
         return dict(self.to_str_params(only_significant=True, only_public=True))  # type: ignore[no-untyped-call]
 
     def _folder_is_set(self) -> bool:
@@ -308,26 +281,23 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return True
 
     def _secret_texts(self) -> Sequence[str]:
-        """Return the texts to redact in the job's logs and errors."""
+        """Return the strings to redact in the job's logs and errors."""
         return ()
 
     def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
-        """Send the uploads of a v1 job, and return the job as it is posted.
-
-        Args:
-            job: with the name of the submission.
-            api_version: of the cluster.
-            fs: of the cluster; None if none is configured.
-        """
+        """Send the uploads of a job to the cluster's file system, and return the job as it is posted."""
         del api_version, fs
         return job
 
 
-def _load_modules(version: str) -> None:
-    """Load the modules of a run into the scheduling process, before it forks a worker for each task.
+def decision(work: Work) -> Decision:
+    """Return what a run would do now; see ``work.lookup.decision``."""
+    from luigi_pai.work import lookup  # noqa: PLC0415  only runs and lookups need it
 
-    Args:
-        version: of the cluster's API.
-    """
+    return lookup.decision(work)
+
+
+def _load_modules(version: str) -> None:
+    """Load the modules of a run with this API version, before Luigi forks a worker for each task."""
     for name in _OF_RUNS if version == "v1" else (*_OF_RUNS, *_OF_V2_RUNS):
         import_module(f"luigi_pai.{name}")

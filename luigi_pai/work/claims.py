@@ -135,6 +135,9 @@ class Claims:
     send the start time, ``NAME.N.STOPPING`` when an interrupted run has asked the server to stop the job, and
     ``NAME.N.STATE`` when the job has ended.
 
+    Each method raises PaiError if the folder cannot be read or written, or if the file of a claim contains
+    something else.
+
     Args:
         folder: The folder.
         name: The name of the work.
@@ -156,9 +159,6 @@ class Claims:
         """Return the claim of the last submission, with its final state if known; None if no claim exists.
 
         A claim that this object has written is not read again.
-
-        Raises:
-            PaiError: The folder cannot be read, or the file of the claim contains something else.
         """
         self._listed = None
         return self.last_of(self._stem)
@@ -168,9 +168,6 @@ class Claims:
 
         So each of them has succeeded, or its end is not recorded. The names are those of the files, which for
         long names end in a hash; ``last_of`` returns the claim. This uses the listing of ``last()``.
-
-        Raises:
-            PaiError: The folder cannot be read.
         """
         return sorted(
             stem
@@ -179,11 +176,7 @@ class Claims:
         )
 
     def last_of(self, stem: str) -> Claim | None:
-        """Return the last claim of a piece of work that ``others()`` has named; None if it is gone.
-
-        Raises:
-            PaiError: The folder cannot be read, or the file of the claim contains something else.
-        """
+        """Return the last claim of a piece of work that ``others()`` has named; None if it is gone."""
         numbers = self._files().get(stem, {})
         number = _newest(numbers)
         if number == 0:
@@ -198,7 +191,6 @@ class Claims:
 
         Raises:
             NotClaimed: The submission is not claimed, neither by this process nor by another.
-            PaiError: The folder cannot be read or written.
         """
         name = self._file(claim, "json")
         self._made = None
@@ -225,13 +217,7 @@ class Claims:
         return replace(claim, state=state)
 
     def runs(self, claim: Claim, retries: int, moment: int) -> None:
-        """Record when a submission was first seen running.
-
-        Args:
-            claim: The claim of the submission.
-            retries: The number of retries by the cluster before ``moment``.
-            moment: When it was first seen running, in milliseconds since 1970 UTC.
-        """
+        """Record the time, in milliseconds since 1970 UTC, when a submission was first seen running."""
         self._folder.add(self._file(claim, f"{_RUNNING}-{retries}-{moment}"))
 
     def stops(self, claim: Claim) -> None:
@@ -273,12 +259,6 @@ class Claims:
 
 def claim_once(claims: Claims, claim: Claim, retry: Retry, sleep: Callable[[float], None]) -> Claim:
     """Claim a submission; return ``claim``, or the earlier claim. Try again after NotClaimed.
-
-    Args:
-        claims: The claims of the work.
-        claim: The claim.
-        retry: Says how long to wait, and when to give up.
-        sleep: A function that waits for a number of seconds.
 
     Raises:
         PaiError: The folder cannot be read or written, or still does not create the claim.

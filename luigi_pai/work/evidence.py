@@ -48,12 +48,15 @@ class Evidence:
     no completion flag, and claims are in a folder of the user on this machine; they decide between the user's
     processes there, and prove no success. A mocked test makes no such claims.
 
+    A method that reads claims, the flag or outputs, or claims a submission, raises PaiError if this fails.
+    Other methods log the error.
+
     Args:
-        work: the work.
-        sleep: waits for a number of seconds.
+        work: The work.
+        sleep: Waits for a number of seconds; by default, the sleep of the cluster's clock.
 
     Attributes:
-        noted: a claim of the work that is known from elsewhere, such as the journal of a sweep. It counts if
+        noted: A claim of the work that is known from elsewhere, such as the journal of a sweep. It counts if
             the output folder is elsewhere, and no later claim is known.
     """
 
@@ -62,7 +65,7 @@ class Evidence:
         self._work = work
         self._book = work.book
         self._clock = work.book.api.clock
-        self._sleep = sleep
+        self._sleep = sleep or self._clock.sleep
         self._mine: Claim | None = None  # the last claim that this run has made or tried to make
         self._known = work.book.remembered(("evidence", work.name, work.folder), Recorded)
         if self._clock.monotonic() - self._known.read_at > _FRESH:
@@ -106,11 +109,7 @@ class Evidence:
     # what is there
 
     def last(self) -> Claim | None:
-        """Return the last claimed submission; None if there is none.
-
-        Raises:
-            PaiError: the claims cannot be read.
-        """
+        """Return the last claimed submission; None if there is none."""
         if self._known.read_at == -math.inf:
             claim = None
             if self._claims is not None:
@@ -130,11 +129,7 @@ class Evidence:
         self._known.read_at = -math.inf
 
     def may_have_run(self) -> bool:
-        """Return whether outputs exist, so that a job without a claim may have run before.
-
-        Raises:
-            HdfsError: the file system failed.
-        """
+        """Return whether outputs exist, so that a job without a claim may have run before."""
         outputs, now = self._work.outputs, self._clock.monotonic()
         if not self.is_durable:
             return outputs.any_exists()
@@ -144,11 +139,7 @@ class Evidence:
         return self._known.missing_at == -math.inf
 
     def is_complete(self) -> bool:
-        """Return whether the outputs are complete, for a job that the server does not know.
-
-        Raises:
-            HdfsError: the file system failed.
-        """
+        """Return whether the outputs are complete, for a job that the server does not know."""
         if self.flag is None:
             return self._work.outputs.are_complete()
         is_claimed = self.last() is not None
@@ -162,8 +153,7 @@ class Evidence:
         """Check that no other work has used the output folder, unless it has failed or was stopped.
 
         Raises:
-            PaiWorkConflict: other work has used it.
-            PaiError: the claims cannot be read.
+            PaiWorkConflict: Other work has used it.
         """
         claims, work = self._claims, self._work
         self.last()
@@ -203,11 +193,8 @@ class Evidence:
         """Claim a submission before it is sent; return this claim, or the earlier claim of another process.
 
         Args:
-            number: of the submission.
-            job_name: the job that is to run it: its own name, or the name of an array.
-
-        Raises:
-            PaiError: the claims cannot be read or written.
+            number: The number of the submission.
+            job_name: The job that runs it: its own name, or the name of an array.
         """
         api, work = self._book.api, self._work
         mine = Claim(
@@ -224,7 +211,7 @@ class Evidence:
         held = mine
         if self._claims is not None:
             retry = Retry(api.polling.patience, self._clock)
-            held = claim_once(self._claims, mine, retry, self._sleep or self._clock.sleep)
+            held = claim_once(self._claims, mine, retry, self._sleep)
         self._mine = mine
         self.hold(held)
         return held
@@ -308,7 +295,7 @@ class Evidence:
         """Record that an interrupted run has asked the server to stop a job.
 
         This is not an end, because the job may have succeeded before it was stopped. It counts if the server
-        no longer knows the job. If it cannot be recorded, the error is logged.
+        no longer knows the job.
         """
         claim = self._known.claim
         if self._claims is None or claim is None or claim.job != job:
@@ -321,11 +308,7 @@ class Evidence:
     # the end
 
     def claim_of(self, entry: Entry) -> Claim | None:
-        """Return the last claim if it is of this submission, else None.
-
-        Raises:
-            PaiError: The claims cannot be read.
-        """
+        """Return the last claim if it is of this submission, else None."""
         claim = self.last()
         return claim if claim is not None and claim.number == entry.number else None
 

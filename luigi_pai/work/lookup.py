@@ -35,17 +35,17 @@ def look_up(
     """Look up a piece of work, and return what the decision depends on.
 
     Args:
-        work: the work.
-        evidence: of the work.
-        max_age: seconds for which an answer may be reused.
-        patience: seconds for which transient errors are retried; default: the setting of the cluster.
-        sleep: waits for a number of seconds.
-        is_trusted: whether a reply that lacks owner and submission time, as in mocked tests, counts as a
+        work: The work.
+        evidence: The evidence of the work.
+        max_age: Seconds for which the last lookup may be reused.
+        patience: Seconds for which transient errors are retried; by default, the setting of the cluster.
+        sleep: Waits for a number of seconds.
+        is_trusted: Whether a response without owner and submission time, as in mocked tests, counts as a
             submission.
 
     Raises:
-        SpecError: another task of this process has the same name and another job, or the same output folder.
-        PaiNameTaken, PaiApiError, HdfsError: see ``Book.latest``.
+        SpecError: Another task of this process has the same name and another job, or the same output folder.
+        PaiNameTaken, PaiApiError, HdfsError: See ``Book.latest``.
     """
     check_unique(work)
     found = work.book.latest(work.name, evidence, max_age=max_age, patience=patience, sleep=sleep)

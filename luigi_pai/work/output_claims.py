@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.wire.repeats import SMALL_FILE, Tries
 from luigi_pai.files.errors import FileAlreadyExists, HdfsError, missing_ok
-from luigi_pai.files.small_files import (
-    create_once,
-    is_temporary,
-    read_small,
-    remove_once,
-    tidy_beside,
-)
+from luigi_pai.files.small_files import create_once, is_temporary, read_small, remove_once, tidy_beside
 from luigi_pai.work.claims import LARGEST
 
 if TYPE_CHECKING:
