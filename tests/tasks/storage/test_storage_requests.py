@@ -55,7 +55,7 @@ def finish(pai, name: str) -> None:
     evidence = Evidence(work)
     claim = evidence.claim(1, name)
     evidence.flag.add(name, submitted_here=True)
-    evidence.end(claim, Entry(1, name, None), SimpleNamespace(state=JobState.SUCCEEDED))
+    evidence.end(claim, Entry(1, name, SimpleNamespace(state=JobState.SUCCEEDED)))
 
 
 @pytest.fixture
