@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from pathlib import Path
+
 import pytest
 
 
@@ -26,3 +30,20 @@ def quick_logs(monkeypatch):
     monkeypatch.setattr("luigi_pai.api.logs.reader.LogReader.per_log", 0.025)
     monkeypatch.setattr("luigi_pai.api.logs.reader._SHORTEST", 0.05)
     monkeypatch.setattr("luigi_pai.api.logs.reader._LONGEST", 0.5)
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Import a module from its source or its file, so that its classes have their source."""
+
+    def load(source, name="pipeline"):
+        file = source if isinstance(source, Path) else tmp_path / f"{name}.py"
+        if file is not source:
+            file.write_text(source)
+        spec = importlib.util.spec_from_file_location(name, file)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
