@@ -11,6 +11,7 @@ from places import ROOT
 from train_task import Train, build
 
 import luigi_pai
+from luigi_pai import TaskRole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ class Life:
         self, pai: FaultyPai, settings: Callable[..., None], caplog: Any, kind: type = Train
     ) -> None:
         self._pai, self._settings, self._caplog, self._kind = pai, settings, caplog, kind
+        self.error: BaseException | None = None  # the last one
         self.task({})
 
     def play(self, steps: list[Any]) -> None:
@@ -51,6 +53,14 @@ class Life:
 
     def task(self, parameters: dict[str, Any]) -> None:
         self._task = self._kind(**parameters)
+
+    def define(self, attributes: dict[str, Any]) -> None:
+        """Give the class of the task attributes, ``command`` for that of its role; make the task anew."""
+        about = {"__module__": self._kind.__module__, **attributes}
+        if "command" in about:
+            about["tasks"] = [TaskRole("main", about.pop("command"), 2)]
+        self._kind = type(self._kind.__name__, (self._kind,), about)
+        self.task({})
 
     def settings(self, keys: dict[str, Any]) -> None:
         self._settings(**keys)
@@ -101,13 +111,18 @@ class Life:
         """Count requests from here on."""
         self._pai.calls.clear()
 
-    # what is done: the value that it returns, or the name of its error and a part of the message
+    # what is done: the value that it returns, or the name of its error and parts of its message, with `...`
 
     def run(self, error: str | None) -> None:
         self._ends(self._task.run, error)
 
     def complete(self, expected: bool | str) -> None:  # noqa: FBT001  as in the file
         self._ends(self._task.complete, expected)
+
+    def forecast(self, expected: list[Any]) -> None:
+        """Compare state and number, and how the reason begins."""
+        found = self._task.forecast()
+        assert [found.state, found.number, found.why[: len(expected[2])]] == expected
 
     def build(self, expected: bool) -> None:  # noqa: FBT001  as in the file
         assert build(self._task) is expected
@@ -116,10 +131,11 @@ class Life:
         if not isinstance(expected, str):
             assert do() is expected
             return
-        name, _, part = expected.partition(": ")
+        name, _, parts = expected.partition(": ")
         with pytest.raises(getattr(luigi_pai, name)) as caught:
             do()
-        assert part in str(caught.value)
+        self.error = caught.value
+        assert [part for part in parts.split(" ... ") if part not in str(caught.value)] == []
 
     # what becomes of it
 
@@ -134,6 +150,11 @@ class Life:
         for request, number in numbers.items():
             method, _, path = request.partition(" ")
             assert self._pai.count(method, path) == number, request
+
+    def config(self, jobs: dict[str, dict[str, Any]]) -> None:
+        """Compare fields of stored jobs; None for a field that a job does not have."""
+        for name, fields in jobs.items():
+            assert {field: self._pai.jobs[name].config.get(field) for field in fields} == fields
 
     def asked(self, requests: list[str]) -> None:
         """Compare the requests, without logins."""

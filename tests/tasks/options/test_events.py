@@ -12,6 +12,7 @@ import time
 
 import luigi
 import pytest
+from lives import Life, lives
 from luigi_process import start_worker
 from train_task import Train
 
@@ -19,7 +20,6 @@ from luigi_pai import (
     JobStatus,
     PaiEvent,
     PaiJobFailed,
-    PaiJobLost,
     PaiProtocolTask,
     PaiTask,
     TaskRole,
@@ -43,54 +43,24 @@ def events(monkeypatch):
     return seen
 
 
-# ---------------------------------------------------------------- events
+class WithEvents(Life):
+    """Lives with handlers of all events."""
+
+    def __init__(self, seen, *given):
+        super().__init__(*given)
+        self._seen = seen
+
+    def events(self, expected):
+        numbers = {"train": 1, "train__attempt2": 2}
+        assert [f"{event} {numbers[job]}" for event, _task, job, *_ in self._seen] == expected
+        errors = [rest[0] for event, _task, _job, *rest in self._seen if event == "FAILED"]
+        assert errors[-1:] == ([self.error] if self.error else [])
 
 
-def test_a_job_that_succeeds(pai, events):
-    pai.plan = {"runs_for": 0.3}
-    Train().run()
-    assert events == [(event, "train", "train") for event in ("SUBMITTED", "RUNNING", "SUCCEEDED")]
-
-
-def test_a_job_that_fails_and_is_submitted_again(pai, events, settings):
-    settings(max_attempts=2)
-    pai.plan = {"ends_as": "FAILED", "exit_code": 3}
-    with pytest.raises(PaiJobFailed) as caught:
-        Train().run()
-    assert [event[:3] for event in events] == [
-        ("SUBMITTED", "train", "train"),
-        ("FAILED", "train", "train"),
-        ("SUBMITTED", "train", "train__attempt2"),
-        ("FAILED", "train", "train__attempt2"),
-    ]
-    assert events[-1][3] is caught.value
-
-
-def test_a_job_that_is_taken_over(pai, events):
-    pai.add("train", runs_for=0.2)
-    Train().run()
-    assert [event[0] for event in events] == ["TAKEN_OVER", "RUNNING", "SUCCEEDED"]
-
-
-def test_a_job_that_has_ended_before_is_no_event(pai, events):
-    pai.add("train")
-    Train().run()
-    assert Train().complete()
-    assert events == []
-
-
-@pytest.mark.slow
-def test_a_job_that_the_server_loses(pai, events):
-    pai.plan = {"runs_for": 1e6}
-
-    @PaiTask.event_handler(PaiEvent.RUNNING)
-    def lose(*_):
-        del pai.jobs["train"]
-
-    with pytest.raises(PaiJobLost) as caught:
-        Train().run()
-    assert [event[0] for event in events] == ["SUBMITTED", "RUNNING", "FAILED"]
-    assert events[-1][3] is caught.value
+@lives("events")
+def test_a_life(pai, events, settings, caplog, steps):
+    """As its sentence says."""
+    WithEvents(events, pai, settings, caplog).play(steps)
 
 
 @pytest.mark.slow
