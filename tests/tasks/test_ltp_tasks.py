@@ -13,14 +13,12 @@ from faulty_pai import PASSWORD
 from leaks import texts
 from lives import Life, lives
 from ltp_answers import PRIVATE_KEY, user_record
-from process_state import forget
 from train_task import Train
 
 from luigi_pai import (
     AuthenticationError,
     JobProtocol,
     PaiHttpError,
-    PaiJobFailed,
     PermissionRefused,
     RateLimited,
     ServerFault,
@@ -30,12 +28,6 @@ from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.session import Session
 from luigi_pai.api.shared import SharedDocument
 from luigi_pai.api.wire.transport import Account
-
-JOB = "GET /api/v2/jobs/admin~train"
-QUESTION = f"{JOB}/attempts/0/taskRoles/none/taskIndex/0/attempts"
-"""What tells the two apart."""
-LEARNED = "GET /api/v1/jobs/train"
-"""The first request of a process, to which it is NoApiError that says v2."""
 
 
 class Begun(Train):
@@ -72,6 +64,9 @@ def session(ltp):
 class OnLtp(Life):
     """Lives on it."""
 
+    def limits(self, given):
+        self._pai.limits = {name: tuple(limit) for name, limit in given.items()}
+
     def falls(self, fault):
         """Let the database go down just before the first request that fits, for some seconds."""
         method, path, seconds = fault
@@ -91,30 +86,6 @@ class OnLtp(Life):
 def test_a_life(ltp, settings, caplog, steps):
     """As its sentence says."""
     OnLtp(ltp, settings, caplog, Train).play(steps)
-
-
-def asked(pai):
-    """Return the requests, without the logins."""
-    return [f"{method} {path}" for method, path in pai.calls if not path.endswith("/token")]
-
-
-# ---------------------------------------------------------------- a task
-
-
-def test_what_a_new_task_asks(ltp):
-    """One request more than 1.8 for a job that is missing, and one for the second submission."""
-    Train().run()
-    assert asked(ltp) == [
-        LEARNED,
-        JOB,
-        QUESTION,
-        "GET /api/v2/jobs?username=admin&offset=0&limit=5000",
-        QUESTION.replace("train", "train__attempt2"),
-        "POST /api/v2/jobs",
-        JOB,
-        f"{JOB}/config",  # other machines may have posted the name at the same moment
-        *[f"PUT {JOB.removeprefix('GET ')}/tag"] * 2,
-    ]
 
 
 @pytest.mark.slow
@@ -197,22 +168,6 @@ def test_a_refusal_by_its_schema_is_readable(ltp, session):
     )
 
 
-def test_the_error_of_a_refused_task_says_what_to_change(ltp):
-    """The server's words, the hint, and no question besides: no list of virtual clusters."""
-    message = "Only prod priority job is allowed to run on this virtual cluster with 8 GPUs or more"
-    body = {"code": "ExpectedJobPriorityClassError", "message": f"{message}."}
-    ltp.fail("POST", "/jobs$", 403, body=body)
-    with pytest.raises(PermissionRefused) as caught:
-        Train().run()
-    assert str(caught.value) == (
-        f"job 'train' was not submitted: POST {ltp.url}/api/v2/jobs: 403 ExpectedJobPriorityClassError: "
-        f"{message}; set extras.hivedScheduler.jobPriorityClass to prod, lower gpu of resourcePerInstance, "
-        "or instances (gpuNumber and taskNumber of a PaiTask), or choose another virtual cluster"
-    )
-    assert asked(ltp)[-1] == "POST /api/v2/jobs"
-    assert ltp.posts() == []
-
-
 def test_a_password_that_the_server_has_lost(ltp, settings):
     """After somebody read the user's record no password is right: the way out is an application token."""
     application_token = ltp.token()
@@ -264,17 +219,6 @@ def test_everything_needs_a_token(ltp):
             Session(Account(ltp.url, "admin", token="revoked"), SharedDocument()).request("GET", path)
 
 
-def test_a_limit_is_waited_for_as_long_as_it_lasts(ltp, clock):
-    """Retry-After is what is left of a window that began with the first submission."""
-    ltp.limits = {"submit": (1, 600.0)}
-    Train().run()
-    began = clock.monotonic()
-    clock.advance(500)
-    Train(name="second").run()
-    assert 100 <= clock.monotonic() - began - 500 < 115
-    assert ltp.posts() == ["train", "second"]
-
-
 def test_a_refused_list_says_how_long(ltp, cluster, clock):
     """The moment named is that of the window's end."""
     ltp.limits = {"list": 1}
@@ -312,54 +256,3 @@ def test_a_private_key_in_an_error_is_shown_nowhere(ltp, settings, caplog, path,
         Train().run()
     shown = [caplog.text, *texts(caught.value)]
     assert [text for text in shown if "MIIB" in text] == []
-
-
-# ---------------------------------------------------------------- the others are asked no more than before
-
-
-BEFORE = {
-    "0.7.1": [
-        "GET /api/v1/jobs/train",
-        "GET /api/v1/",
-        "POST /api/v1/jobs",
-        "GET /api/v1/jobs/train",
-        "GET /api/v1/jobs/train",
-        "GET /api/v1/jobs/train__attempt2",
-        "POST /api/v1/jobs",
-        "GET /api/v1/jobs/train__attempt2",
-    ],
-    "1.8.0": [
-        "GET /api/v1/jobs/train",
-        "GET /api/v2/jobs/admin~train",
-        "GET /api/v2/jobs?username=admin&offset=0&limit=5000",
-        "POST /api/v2/jobs",
-        "GET /api/v2/jobs/admin~train",
-        "GET /api/v2/jobs/admin~train/config",
-        *["PUT /api/v2/jobs/admin~train/tag"] * 2,
-        "GET /api/v1/jobs/train",
-        "GET /api/v2/jobs/admin~train",
-        "GET /api/v2/jobs/admin~train__attempt2",
-        "GET /api/v2/jobs?username=admin&offset=0&limit=5000",  # it may have run in a job of a sweep
-        "POST /api/v2/jobs",
-        "GET /api/v2/jobs/admin~train__attempt2",
-        "GET /api/v2/jobs/admin~train__attempt2/config",
-        *["PUT /api/v2/jobs/admin~train__attempt2/tag"] * 2,
-    ],
-}
-"""The requests of a task that fails and is run again, up to its success."""
-
-
-@pytest.mark.parametrize("release", BEFORE)
-def test_other_releases_are_asked_no_more_than_these(ltp, release):
-    """From a job that is missing to one that has failed, is submitted again and succeeds."""
-    ltp.release = release
-    ltp.plan = {"ends_as": "FAILED", "exit_code": 1}
-    assert not Train().complete()
-    with pytest.raises(PaiJobFailed):
-        Train().run()
-    forget()
-    ltp.plan = {}
-    Train().run()
-    assert Train().complete()
-    assert asked(ltp) == BEFORE[release]
-    assert ltp.posts() == ["train", "train__attempt2"]

@@ -56,11 +56,6 @@ class Many(Life):
         for number in range(count):
             self._pai.add(f"{stem}{number}", **(fields[0] if fields else {}))
 
-    def each(self, given):
-        stem, first, end, expected = given
-        names = [f"{stem}{number}" for number in range(first, end)]
-        assert all_complete(self._kind, names) == [expected] * len(names)
-
     def has(self, numbers):
         """Compare attributes of the server, the numbers of lists by their lengths."""
         found = {name: getattr(self._pai, name) for name in numbers}

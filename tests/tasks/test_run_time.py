@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from lives import Life, lives
 from process_state import forget
 from sweep_tasks import Study
 from sweep_tasks import Train as Point
@@ -50,22 +51,29 @@ def interrupted_after(pai, hours: float, task) -> None:
     forget()
 
 
-def test_the_hours_in_the_queue_do_not_count_when_a_job_is_taken_over(cluster):
-    """After 20 h of queue and one of running: it is stopped after 12 h of running, not at once."""
-    interrupted_after(cluster, 21, Long())
-    with pytest.raises(PaiJobTimeout):
-        Long().run()
-    job = cluster.jobs["train"]
-    assert job.state == "STOPPED"
-    assert cluster.clock.time() - job.created == pytest.approx(32 * HOUR, abs=2 * LOOKED_UP_EVERY)
+class Interrupted(Life):
+    """Lives in several processes."""
+
+    def interrupted_after(self, hours):
+        interrupted_after(self._pai, hours, self._task)
+
+    def again(self, fields):
+        """Let the cluster start the job again."""
+        for name, value in fields.items():
+            setattr(self._pai.jobs["train"], name, value)
+
+    def state(self, state):
+        assert self._pai.jobs["train"].state == state
+
+    def age(self, hours):
+        age = self._pai.clock.time() - self._pai.jobs["train"].created
+        assert age == pytest.approx(hours * HOUR, abs=2 * LOOKED_UP_EVERY)
 
 
-def test_a_job_that_was_never_seen_running_has_all_its_time(cluster):
-    """It is taken over after 25 h: nobody knows that it has run for five of them."""
-    interrupted_after(cluster, 19, Long())
-    cluster.clock.advance(6 * HOUR)
-    Long().run()
-    assert cluster.jobs["train"].state == "SUCCEEDED"
+@lives("run_time")
+def test_a_life(cluster, settings, caplog, steps):
+    """As its sentence says."""
+    Interrupted(cluster, settings, caplog, Long).play(steps)
 
 
 @pytest.mark.parametrize(("release", "hours"), [("0.17.0", 33), ("1.0.1", 32)])
@@ -82,17 +90,6 @@ def test_without_hdfs_the_server_or_this_machine_tells_the_start(pai, settings, 
         Bare().run()
     job = pai.jobs["train"]
     assert pai.clock.time() - job.created == pytest.approx(hours * HOUR, abs=2 * LOOKED_UP_EVERY)
-
-
-def test_a_job_that_the_cluster_starts_again_runs_anew(cluster):
-    """What counts is the last of its starts: 20 h of queue, 2 of running, 4 of queue again, 11 of running."""
-    cluster.plan |= {"runs_for": 100 * HOUR}
-    interrupted_after(cluster, 22, Long())
-    job = cluster.jobs["train"]
-    job.waits_for, job.runs_for, job.retries = 26 * HOUR, 11 * HOUR, 1
-    interrupted_after(cluster, 5, Long())
-    Long().run()
-    assert job.state == "SUCCEEDED"
 
 
 def test_what_the_claim_holds_is_one_empty_file(cluster, hdfs):

@@ -9,7 +9,7 @@ import pytest
 from lives import Life, lives
 
 from luigi_pai import PaiTask, TaskRole, reset_clusters
-from luigi_pai.errors import PaiHttpError, RateLimited, SpecError
+from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.names import v2_name
 
 V2 = ["0.17.0", "1.8.0"]
@@ -36,8 +36,10 @@ def test_a_life(cluster, settings, caplog, steps):
     Life(cluster, settings, caplog, Train).play(steps)
 
 
-def jobs_asked(pai):
-    return [f"{method} {path}" for method, path in pai.calls if "token" not in path]
+@lives("dialects")
+def test_how_the_dialect_is_learned(pai, settings, caplog, steps):
+    """As its sentence says."""
+    Life(pai, settings, caplog, Train).play(steps)
 
 
 def test_it_runs_converted(cluster):
@@ -71,42 +73,6 @@ def test_a_warning_about_old_releases_is_for_clusters_of_v1(pai, caplog, release
     assert sent == "set -e\ntrain\nevaluate"
 
 
-def test_a_v1_cluster_is_asked_once_what_it_is(pai):
-    """Learning the dialect costs a v1 cluster one request a process."""
-    Train().run()
-    Train(name="other").run()
-    assert jobs_asked(pai) == [
-        "GET /api/v1/jobs/train",
-        "GET /api/v1/",
-        "POST /api/v1/jobs",
-        "GET /api/v1/jobs/train",
-        "GET /api/v1/jobs/other",
-        "POST /api/v1/jobs",
-        "GET /api/v1/jobs/other",
-    ]
-
-
-def test_a_v1_cluster_that_shows_a_job_is_not_asked_what_it_is(pai):
-    """An answer that only a v1 server gives decides it."""
-    pai.add("train")
-    assert Train().complete()
-    assert jobs_asked(pai) == ["GET /api/v1/jobs/train"]
-
-
-def test_0_17_says_what_it_is(pai):
-    """0.15 to 1.0 answer for a v1 job as a v1 server does; one question tells them apart."""
-    pai.release = "0.17.0"
-    Train().run()
-    assert [f"{method} {path}" for method, path in pai.calls if "token" not in path][:4] == [
-        "GET /api/v1/jobs/train",
-        "GET /api/v1/",
-        "GET /api/v2/jobs/admin~train",
-        "GET /api/v2/jobs?username=admin&offset=0&limit=5000",
-    ]
-    assert pai.count("POST", "/api/v1/jobs") == 0
-    assert pai.posts() == ["train"]
-
-
 @pytest.mark.parametrize("name", ["a.b", "a~b"])
 def test_a_name_that_v2_does_not_know(cluster, name, caplog):
     """The job gets another name, which is said; attempts, and a later look, know it by that."""
@@ -137,13 +103,6 @@ def test_a_lost_answer_to_the_post(pai, kind, after):
     assert Train().complete()
 
 
-def test_lists_are_shared(pai):
-    """Servers limit lists to 60 a minute: tasks that are looked at together share one."""
-    pai.release = "1.8.0"
-    assert not any(Train(name=f"t{number}").complete() for number in range(20))
-    assert pai.count("GET", r"/api/v2/jobs\?") == 1
-
-
 @pytest.mark.parametrize("path", ["/api/v2/jobs/admin~other", r"/api/v2/jobs\?"])
 @pytest.mark.parametrize("look", [Train.complete, Train.run])
 def test_a_lookup_waits_for_the_servers_limit(pai, path, look, caplog):
@@ -154,23 +113,6 @@ def test_a_lookup_waits_for_the_servers_limit(pai, path, look, caplog):
     pai.fail("GET", path, 429, body="Too many requests", headers={"Retry-After": "1"})
     look(Train(name="other"))
     assert "request limit of OpenPAI reached; waiting 1 s" in caplog.text
-
-
-def test_a_limit_without_end(pai, settings):
-    """It is an error after poll_patience."""
-    settings(poll_patience=0.5)
-    pai.fail("GET", "/jobs/", 429, times=99, body="Too many requests")
-    with pytest.raises(RateLimited, match="429 Too Many Requests"):
-        Train().complete()
-    assert pai.count("GET") <= 4
-
-
-@pytest.mark.usefixtures("pai")
-def test_api_version_v2_on_a_v1_cluster(settings):
-    """A configuration that says v2 where it is not spoken is told so."""
-    settings(api_version="v2")
-    with pytest.raises(PaiHttpError, match=r"NoApiError.*API version v2 need 0\.15"):
-        Train().run()
 
 
 def test_a_job_too_large_in_v2_is_not_sent(pai, monkeypatch):

@@ -124,6 +124,12 @@ class Life:
         found = self._task.forecast()
         assert [found.state, found.number, found.why[: len(expected[2])]] == expected
 
+    def each(self, given: list[Any]) -> None:
+        """Compare complete() of each of some tasks: the stem of their names, the first number, the end."""
+        stem, first, end, expected = given
+        found = [self._kind(name=f"{stem}{number}").complete() for number in range(first, end)]
+        assert found == [expected] * (end - first)
+
     def build(self, expected: bool) -> None:  # noqa: FBT001  as in the file
         assert build(self._task) is expected
 
@@ -158,8 +164,16 @@ class Life:
 
     def asked(self, requests: list[str]) -> None:
         """Compare the requests, without logins."""
-        calls = [f"{method} {path}" for method, path in self._pai.calls if not path.endswith("/token")]
-        assert calls == requests, json.dumps(calls, indent=1)
+        assert self._calls() == requests, json.dumps(self._calls(), indent=1)
+
+    def first(self, requests: list[str]) -> None:
+        assert self._calls()[: len(requests)] == requests
+
+    def last(self, request: str) -> None:
+        assert self._calls()[-1] == request
+
+    def _calls(self) -> list[str]:
+        return [f"{method} {path}" for method, path in self._pai.calls if not path.endswith("/token")]
 
     def elapsed(self, bounds: list[float]) -> None:
         low, high = bounds
