@@ -8,35 +8,20 @@ import subprocess
 import time
 
 import pytest
+from lives import Life, lives
 from luigi_process import start_worker
 from train_task import Train
 
 from luigi_pai import (
     OpenPai,
-    PaiHttpError,
     PaiJobFailed,
-    PaiJobTimeout,
-    ServerFault,
 )
 
-# ---------------------------------------------------------------- giving up
 
-
-def test_giving_up_names_the_job_that_goes_on(pai, settings):
-    """The error says which job runs on, where to see it, and that the next run takes it over."""
-    settings(poll_patience=0.2)
-    pai.plan = {"runs_for": 60}
-    pai.add("train", runs_for=60)
-    task = Train()
-    assert not task.complete()
-    pai.fail("GET", "/jobs/train$", 503, times=999)
-    with pytest.raises(ServerFault) as caught:
-        task.run()
-    page = f"http://127.0.0.1:{pai.port}/view.html?jobName=train"
-    assert str(caught.value).endswith(
-        f"; job train continues ({page}); to take it over, run the task again; to stop it, use its page"
-    )
-    assert caught.value.status == 503
+@lives("giving_up")
+def test_a_life(pai, settings, caplog, steps):
+    """As its sentence says."""
+    Life(pai, settings, caplog).play(steps)
 
 
 @pytest.fixture
@@ -97,31 +82,6 @@ def test_a_job_that_cannot_be_stopped_may_have_been_submitted(pai, settings, wor
 # ---------------------------------------------------------------- deadlines
 
 
-@pytest.mark.parametrize("how", ["setting", "task"])
-@pytest.mark.parametrize(
-    ("option", "plan", "why"),
-    [
-        ("run_timeout", {"runs_for": 3600.0}, "ran for longer than run_timeout"),
-        ("queue_timeout", {"waits_for": 3600.0}, "waited for longer than queue_timeout"),
-    ],
-)
-def test_a_missed_deadline_stops_the_job(pai, settings, monkeypatch, clock, option, plan, why, how):
-    """A job that takes too long is stopped once and fails with the name of the setting."""
-    pai.plan = plan
-    settings(run_timeout=1, poll_min=5, poll_max=10)
-    if how == "setting":
-        settings(**{option: 60})
-    else:
-        monkeypatch.setattr(Train, option, 60)
-    with pytest.raises(PaiJobTimeout) as caught:
-        Train().run()
-    assert f"it was stopped because it {why}" in str(caught.value)
-    assert "run the task again to submit the job again" in str(caught.value)
-    assert pai.count("PUT", "/executionType") == 1
-    assert 60 <= clock.elapsed < 120
-    assert isinstance(caught.value, PaiJobFailed)
-
-
 @pytest.mark.parametrize("word", ["WAITING", "RUNNING"])
 @pytest.mark.parametrize("how", ["watched", "taken over", "taken over at its end"])
 def test_a_job_whose_work_is_done_is_not_stopped(pai, settings, clock, how, word):
@@ -138,29 +98,6 @@ def test_a_job_whose_work_is_done_is_not_stopped(pai, settings, clock, how, word
 
 
 # ---------------------------------------------------------------- advice
-
-
-def test_a_wrong_virtual_cluster_names_those_there_are(pai, monkeypatch):
-    """The setting is named, too."""
-    monkeypatch.setattr(Train, "virtual_cluster", "gpus")
-    pai.fail("POST", "/jobs", 404, body='{"code": "NoVirtualClusterError", "message": "gpus is not found."}')
-    pai.fail("GET", "/virtual-clusters", 200, body='{"vc1": {}, "default": {}}')
-    with pytest.raises(PaiHttpError) as caught:
-        Train().run()
-    assert str(caught.value).endswith("check virtual_cluster of the task; this cluster has: default, vc1")
-    assert str(caught.value).startswith("job 'train' was not submitted: ")
-
-
-@pytest.mark.parametrize("release", ["0.15.0", "1.0.1"])
-def test_a_tilde_does_not_make_another_users_job_ones_own(pai, release):
-    """0.15 to 1.0 read bob~zz as bob's job zz."""
-    pai.release = release
-    pai.add("zz", username="bob")
-    task = Train(name="bob~zz")
-    assert not task.complete()
-    task.run()
-    assert len(pai.posts()) == 2
-    assert OpenPai().cluster().book.api.dialect.version == "v2"
 
 
 def test_the_page_of_a_job_is_that_of_the_release(pai):

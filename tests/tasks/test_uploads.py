@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
 import re
@@ -73,15 +72,10 @@ def project(tmp_path: Path, home: str) -> Path:
 
 
 @pytest.fixture
-def train(project: Path, home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def train(project: Path, home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, load):
     """The task of that pipeline, imported while the current folder is another."""
     monkeypatch.chdir(tmp_path)
-    name = f"pipeline_{home.replace('-', '_')}"
-    spec = importlib.util.spec_from_file_location(name, project / "pipeline.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)
-    spec.loader.exec_module(module)
-    return module.Train(home)
+    return load(project / "pipeline.py", f"pipeline_{home.replace('-', '_')}").Train(home)
 
 
 @pytest.fixture
@@ -101,6 +95,21 @@ def sends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def jobs_of(cluster, name: str) -> list[str]:
     return sorted(row["name"] for row in cluster.jobs() if row["name"].startswith(name))
+
+
+@pytest.fixture
+def refused(cluster, home, monkeypatch):
+    """Return the error of a task with some uploads, of which nothing is sent or submitted."""
+
+    def refused(uploads) -> str:
+        monkeypatch.setattr(Sends, "uploads", uploads)
+        with pytest.raises(SpecError) as caught:
+            Sends(home).run()
+        assert jobs_of(cluster, home) == []
+        assert not HdfsTarget(f"/{home}").exists()
+        return str(caught.value)
+
+    return refused
 
 
 class Sends(PaiTask):
@@ -201,23 +210,18 @@ def test_without_hdfs(pai, home, tmp_path, monkeypatch):
     assert pai.posts() == []
 
 
-def test_everything_that_cannot_be_sent_is_said_at_once(cluster, home, project, monkeypatch):
+def test_everything_that_cannot_be_sent_is_said_at_once(home, project, refused):
     """Missing paths, wrong names, destinations that are none: one error, and nothing is sent or submitted."""
     (project / "src" / "12:30").write_text("")
     wrong = {"gone/": f"/{home}/a", str(project / "src"): f"/{home}/b", str(project / "extra"): "s3://x/y"}
-    monkeypatch.setattr(Sends, "uploads", {**wrong, str(project / "data.csv"): f"/{home}/c/"})
-    with pytest.raises(SpecError) as caught:
-        Sends(home).run()
     here = Path(__file__).parent
-    assert str(caught.value) == (
+    assert refused({**wrong, str(project / "data.csv"): f"/{home}/c/"}) == (
         f"job '{home}' was not submitted: 3 problems in its description\n"
         f"  uploads['gone/']: {here}/gone: there is no such file or folder (relative paths start at {here})\n"
         f"  uploads['{project}/src']: 12:30: HDFS takes no ':' in a name\n"
         f"  uploads['{project}/extra']: 's3://x/y' is no path on this HDFS: s3: is not HDFS; "
         "begin it with / or hdfs://HOST:PORT/"
     )
-    assert jobs_of(cluster, home) == []
-    assert not HdfsTarget(f"/{home}").exists()
 
 
 def test_credentials_are_not_sent(cluster, home, project, monkeypatch, caplog):
@@ -267,32 +271,23 @@ def test_a_shell_script_with_line_ends_of_windows(home, project, monkeypatch, ca
     )
 
 
-def test_a_file_with_credentials_that_is_named(cluster, home, project, monkeypatch):
+def test_a_file_with_credentials_that_is_named(home, project, refused):
     """It is a problem of the description, with what to do, and nothing is sent or submitted."""
     (project / ".env").write_text("PASSWORD=x")
-    named = {str(project / ".env"): f"/{home}/env", str(project / "src"): f"/{home}/b"}
-    monkeypatch.setattr(Sends, "uploads", named)
-    with pytest.raises(SpecError) as caught:
-        Sends(home).run()
-    assert str(caught.value) == (
+    assert refused({str(project / ".env"): f"/{home}/env", str(project / "src"): f"/{home}/b"}) == (
         f"job '{home}' was not submitted: 1 problem in its description\n"
         f"  uploads['{project}/.env']: {project}/.env: it is never sent: a file or folder of this name may "
         "contain credentials; to send it anyway, copy it to another name; give credentials to a job as "
         "secrets of the job protocol, or as a PRIVATE parameter of a PaiPythonTask"
     )
-    assert jobs_of(cluster, home) == []
-    assert not HdfsTarget(f"/{home}").exists()
 
 
-def test_uploads_that_is_no_dict(cluster, home, monkeypatch):
+def test_uploads_that_is_no_dict(refused):
     """It is a problem of the description."""
-    monkeypatch.setattr(Sends, "uploads", ["src"])
-    with pytest.raises(SpecError, match="is not a dict of local to remote paths"):
-        Sends(home).run()
-    assert jobs_of(cluster, home) == []
+    assert "is not a dict of local to remote paths" in refused(["src"])
 
 
-def test_code_beyond_what_a_container_takes(cluster, home, tmp_path, monkeypatch):
+def test_code_beyond_what_a_container_takes(home, tmp_path, monkeypatch, refused):
     """More than 200,000,000 bytes in all that goes to code_dir or below it is refused; nothing is sent."""
     for name, size in {"src/a.bin": 150_000_000, "more/b.bin": 50_000_001, "data/c.bin": 900_000_000}.items():
         (tmp_path / name).parent.mkdir()
@@ -300,35 +295,26 @@ def test_code_beyond_what_a_container_takes(cluster, home, tmp_path, monkeypatch
             file.truncate(size)
     there = {"src": "code", "more": "code/more", "data": "data"}
     named = {str(tmp_path / here): f"$PAI_DEFAULT_FS_URI/{home}/{goal}" for here, goal in there.items()}
-    monkeypatch.setattr(Sends, "uploads", named)
     monkeypatch.setattr(Sends, "code_dir", f"/{home}/code")
-    with pytest.raises(SpecError) as caught:
-        Sends(home).run()
-    assert "uploads: 200,000,001 bytes for code_dir; OpenPAI copies at most 200,000,000" in str(caught.value)
-    assert "(largest: a.bin 150,000,000, b.bin 50,000,001)" in str(caught.value)
-    assert jobs_of(cluster, home) == []
-    assert not HdfsTarget(f"/{home}").exists()
+    text = refused(named)
+    assert "uploads: 200,000,001 bytes for code_dir; OpenPAI copies at most 200,000,000" in text
+    assert "(largest: a.bin 150,000,000, b.bin 50,000,001)" in text
     os.truncate(tmp_path / "more" / "b.bin", 50_000_000)
     monkeypatch.setattr(Upload, "send", lambda _self: None)
     send_uploads(Sends(home), f"/{home}/code", WebHdfs.from_config())
 
 
-def test_two_files_for_one_path(cluster, home, tmp_path, monkeypatch):
+def test_two_files_for_one_path(home, tmp_path, refused):
     """The second one would replace the first; of equal content, as of __init__.py, neither is lost."""
     for name in ("a/train.py", "a/__init__.py", "b/train.py", "b/__init__.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name[0] if "train" in name else "")
     named = {str(tmp_path / "a"): f"/{home}/code", str(tmp_path / "b" / "train.py"): f"/{home}/code/"}
-    monkeypatch.setattr(Sends, "uploads", {**named, str(tmp_path / "b" / "__init__.py"): f"/{home}/code/"})
-    with pytest.raises(SpecError) as caught:
-        Sends(home).run()
-    (said,) = str(caught.value).splitlines()[1:]
+    (said,) = refused({**named, str(tmp_path / "b" / "__init__.py"): f"/{home}/code/"}).splitlines()[1:]
     assert said == (
         f"  uploads: {tmp_path}/a/train.py and {tmp_path}/b/train.py are both sent to /{home}/code/train.py; "
         "give one another destination"
     )
-    assert jobs_of(cluster, home) == []
-    assert not HdfsTarget(f"/{home}").exists()
 
 
 @pytest.mark.usefixtures("cluster")

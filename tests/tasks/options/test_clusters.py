@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ from luigi_pai.files import HdfsError, HdfsFlagTarget, WebHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from types import ModuleType
 
     from luigi_pai.local import LocalPai
@@ -82,17 +80,10 @@ def exists(path: str, cluster: str | None = None) -> bool:
 
 
 @pytest.fixture
-def page(tmp_path: Path, name: str) -> ModuleType:
+def page(name: str, load: Callable[..., ModuleType]) -> ModuleType:
     """The pipeline of docs/clusters.md, under names of this test's own."""
     (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "clusters.md").read_text(), re.DOTALL)
-    file = tmp_path / "two_clusters.py"
-    file.write_text(shown.replace("prepare-numbers", f"{name}-a").replace("train-numbers", f"{name}-b"))
-    spec = importlib.util.spec_from_file_location("two_clusters", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(shown.replace("prepare-numbers", f"{name}-a").replace("train-numbers", f"{name}-b"))
 
 
 @pytest.mark.slow

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import array
 import json
 import logging
-import pickle
 import subprocess
 import sys
 import textwrap
-from datetime import date
 
 import luigi
 import pytest
+import yaml
 from luigi.parameter import ParameterVisibility
 from luigi_process import environment, write_config
 from old_python import oldest_python
+from places import ROOT
 from python_clusters import label, on
 from python_tasks import InImage, Square
 
@@ -23,6 +22,14 @@ from luigi_pai import OpenPai, PaiJobFailed, PaiSweep, PaiSweepFailed, SpecError
 from luigi_pai.payload.container import MISSING_MODULE, WRONG_PYTHON
 
 pytestmark = pytest.mark.slow
+
+CASES = yaml.safe_load((ROOT / "tests" / "data" / "tasks" / "python_places.yaml").read_text("utf-8"))
+HEAD = """
+import array, datetime, sys
+from python_tasks import InImage
+
+class Job(InImage):
+"""
 
 CLASS = """
 import luigi
@@ -142,21 +149,6 @@ def test_an_image_with_another_python_is_one_line(run_id, monkeypatch, tmp_path,
     assert WRONG_PYTHON in (caught.value.status.exit_code, caught.value.status.command_exit_code)
 
 
-@on(("v2", False))
-def test_a_module_that_the_image_lacks_is_one_line(run_id):
-    class Lacking(InImage):
-        def work(self):
-            import requests  # noqa: PLC0415  what is missing
-
-            return {"url": requests.get("x")}
-
-    with pytest.raises(PaiJobFailed) as caught:
-        Lacking(run_id=run_id).run()
-    assert caught.value.last_line.startswith("luigi_pai: this image has no module 'requests': choose one")
-    assert "in work" in str(caught.value)
-    assert caught.value.status.command_exit_code == MISSING_MODULE
-
-
 @on(("v1", True), ("v2", False))
 def test_local_packages_are_sent_along(run_id, tmp_path, monkeypatch):
     (tmp_path / "mypkg").mkdir()
@@ -202,52 +194,23 @@ def test_a_file_that_is_too_large_for_a_command_is_in_the_code_folder(run_id, tm
 
 
 @on(("v2", False))
-@pytest.mark.parametrize(
-    ("returned", "line"),
-    [
-        ([1], "TypeError: work() of Returns returned list: return a dict, such as {'accuracy': 0.97}"),
-        (
-            {"text": "x" * 20_000},
-            "ValueError: work() returned 20012 characters of JSON; where no output folder",
-        ),
-        (
-            FileNotFoundError(2, "No such file or directory", "data.csv"),
-            "luigi_pai: 'data.csv' is not in the container: send files of your machine with uploads to",
-        ),
-        (
-            pickle.PicklingError("Can't pickle <function f>: import of module 'm' failed"),
-            "luigi_pai: multiprocessing imports what it calls: put it into a module, and send this along in",
-        ),
-    ],
-)
-def test_what_is_no_result_fails_the_job(run_id, returned, line):
-    class Returns(InImage):
-        kept = returned
-
-        def work(self):
-            if isinstance(self.kept, Exception):
-                raise self.kept
-            return self.kept
-
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_method_leads_to(load, run_id, case):
+    """Its result, or the error of its job."""
+    members, wanted = CASES[case]
+    task = load(f"{HEAD}{textwrap.indent(members, '    ')}").Job(run_id=run_id)
+    if "line" not in wanted:
+        task.run()
+        assert task.result() == wanted["result"]
+        assert wanted["log"] in OpenPai().cluster().job(task.name).logs("main")["all"]
+        return
     with pytest.raises(PaiJobFailed) as caught:
-        Returns(run_id=run_id).run()
-    assert caught.value.last_line.startswith(line)
-
-
-@on(("v2", False))
-def test_sets_and_arrays_of_a_result_are_lists(run_id):
-    """What has no form in JSON is its text, and the log says so."""
-
-    class Returns(InImage):
-        def work(self):
-            values, day = array.array("i", [2, 1]), date(2026, 1, 2)
-            return {"set": {"b", "a"}, "array": values, "tuple": (1, 2), "date": day}
-
-    task = Returns(run_id=run_id)
-    task.run()
-    assert task.result() == {"set": ["a", "b"], "array": [2, 1], "tuple": [1, 2], "date": "2026-01-02"}
-    log = OpenPai().cluster().job(task.name).logs("main")["all"]
-    assert "luigi_pai: work() returned a date as 'date', which is written as text: 2026-01-02\n" in log
+        task.run()
+    assert caught.value.last_line.startswith(wanted["line"])
+    assert wanted.get("more", "") in str(caught.value)
+    if "code" in wanted:
+        code = MISSING_MODULE if wanted["code"] == "MISSING_MODULE" else wanted["code"]
+        assert caught.value.status.command_exit_code == code
 
 
 @on(("v1", True), ("v2", False))
@@ -259,17 +222,6 @@ def test_without_a_result_the_reports_count_where_there_are_any(any_cluster, run
     task = Reports(run_id=run_id)
     task.run()
     assert task.result() == ({"step": 3, "loss": 0.25} if any_cluster.has_hdfs else {})
-
-
-@on(("v2", False))
-def test_an_exit_code_of_the_method_is_that_of_the_job(run_id):
-    class Exits(InImage):
-        def work(self):
-            sys.exit(3)
-
-    with pytest.raises(PaiJobFailed) as caught:
-        Exits(run_id=run_id).run()
-    assert caught.value.status.command_exit_code == 3
 
 
 # ---------------------------------------------------------------- secrets
