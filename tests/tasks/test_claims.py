@@ -27,7 +27,6 @@ from luigi_pai import (
     PaiJobForgotten,
     PaiProtocolTask,
     PaiPythonTask,
-    PaiWorkConflict,
     ServerFault,
     TaskRole,
 )
@@ -105,6 +104,10 @@ class WithClaims(Life):
 
     def folders(self, names):
         assert [path.name for path in self._hdfs.iterdir()] == names
+
+    def write(self, given):
+        path, text = given
+        (self._hdfs / path).write_text(text)
 
     def delete(self, folder):
         shutil.rmtree(self._hdfs / folder)
@@ -406,27 +409,6 @@ def test_an_invalid_claim_is_an_error(pai, hdfs, text):
     with pytest.raises(HdfsError, match=r"train\.1\.json is not the record of a submission, so"):
         Train().run()
     assert pai.posts() == []
-
-
-# ---------------------------------------------------------------- C16: a folder that tasks share
-
-
-def test_an_empty_flag_of_a_shared_folder_completes_no_task_that_never_ran(pai, hdfs):
-    """Spark in one task's job writes an empty _SUCCESS; the other task was never submitted there."""
-
-    class Shared(Train):
-        output_dir = "$PAI_DEFAULT_FS_URI/shared"
-
-    Shared(name="a").run()
-    (hdfs / "shared" / "_SUCCESS").write_text("")
-    forget()
-    pai.jobs.clear()
-    assert Shared(name="a").complete()
-    forget()
-    assert not Shared(name="b").complete()
-    with pytest.raises(PaiWorkConflict, match=r"shared belongs to job 'a' of .*Shared, whose output"):
-        Shared(name="b").run()
-    assert not pai.posts()
 
 
 # ---------------------------------------------------------------- C15: a changed definition

@@ -265,14 +265,6 @@ def test_a_failed_job_of_many_tasks_names_some_of_them(pai):
     assert "  and 990 tasks more, on the job page" in lines
 
 
-def test_the_portal_of_the_settings_is_linked(pai, settings):
-    """portal_url, where given, is where the links of errors lead."""
-    settings(portal_url="https://portal.example/pai/")
-    pai.plan = {"ends_as": "FAILED"}
-    with pytest.raises(PaiJobFailed, match=r"https://portal\.example/pai/view\.html\?jobName=train"):
-        Train().run()
-
-
 def test_a_stopped_job_is_a_failure(pai):
     """A job that somebody stopped fails its task."""
     pai.add("train", ends_as="STOPPED", exit_code=214)

@@ -10,72 +10,15 @@ import luigi.target
 import pytest
 import responses
 from clocks import MovableClock
+from places import ROOT
 from process_state import install_clock
 from train_task import Train, build
 
 from luigi_pai import HdfsTarget, PaiProtocolTask, PaiTask, Port, TaskRole
 
-PLAIN = {
-    "jobName": "plain",
-    "image": "openpai/pai.example.sklearn",
-    "outputDir": "$PAI_DEFAULT_FS_URI/plain/output",
-    "virtualCluster": "default",
-    "taskRoles": [
-        {
-            "name": "main",
-            "taskNumber": 1,
-            "cpuNumber": 1,
-            "memoryMB": 2048,
-            "shmMB": 64,
-            "gpuNumber": 0,
-            "portList": [],
-            "command": "true",
-        }
-    ],
-    "retryCount": 0,
-}
-
-PROTOCOL = """\
-protocolVersion: 2
-name: weather
-type: job
-version: torch1.1-py3.5
-contributor: a group
-description: |
-  Fetches maps,
-  then draws them.
-jobRetryCount: 0
-parameters: {scale: 4}
-prerequisites:
-  - type: script
-    name: renderer
-    plugin: com.microsoft.pai.runtimeplugin.cmd
-    callbacks: [{event: taskStarts, commands: [apt update, apt install -y renderer]}]
-  - type: data
-    name: maps
-    plugin: com.microsoft.pai.runtimeplugin.cmd
-    callbacks:
-      - event: taskStarts
-        commands:
-          - mkdir -p /maps
-          - >-
-            fetch-maps
-            --into /maps
-  - {type: dockerimage, uri: 'ubuntu:18.04', name: system}
-taskRoles:
-  draw:
-    instances: 1
-    completion: {minFailedInstances: 1}
-    taskRetryCount: 0
-    prerequisites: [renderer, maps]
-    dockerImage: system
-    resourcePerInstance: {gpu: 1, cpu: 3, memoryMB: 29065}
-    commands: [draw --scale <% $parameters.scale %> /maps]
-defaults: {virtualCluster: default}
-extras:
-  com.microsoft.pai.runtimeplugin: [{plugin: ssh, parameters: {jobssh: true}}]
-  jobStatusChangeNotification: {running: true, succeeded: true, stopped: false, failed: true, retried: false}
-"""
+FOLDER = ROOT / "tests" / "data" / "tasks"
+PLAIN = json.loads((FOLDER / "documented_job.json").read_text("utf-8"))
+PROTOCOL = (FOLDER / "documented_protocol.yaml").read_text("utf-8")
 
 
 def test_what_a_task_does_not_say_is_left_out_or_has_its_default(pai):

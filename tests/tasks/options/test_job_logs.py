@@ -34,6 +34,11 @@ class Train(PaiTask):
         return [TaskRole("worker", self.command, self.number, memoryMB=100)]
 
 
+@pytest.fixture(autouse=True)
+def _level(caplog):
+    caplog.set_level(logging.INFO, "luigi-interface")
+
+
 class Protocol(PaiProtocolTask):
     name = luigi.Parameter()
     logs = "stream"
@@ -54,14 +59,13 @@ def held(go):
 
 def run_held(go, caplog, command):
     """Run a task whose job prints ``first`` and waits for a file, which is made once the line is shown."""
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        running = threading.Thread(target=Train(name=unique(), command=command).run)
-        running.start()
-        while "first" not in shown(caplog):
-            assert running.is_alive()
-            time.sleep(0.02)
-        go.touch()
-        running.join(60)
+    running = threading.Thread(target=Train(name=unique(), command=command).run)
+    running.start()
+    while "first" not in shown(caplog):
+        assert running.is_alive()
+        time.sleep(0.02)
+    go.touch()
+    running.join(60)
 
 
 @pytest.mark.slow
@@ -69,8 +73,7 @@ def run_held(go, caplog, command):
 def test_every_line_is_shown_once(caplog):
     """From the first to the last, which has no line end; without what a terminal would obey."""
     command = r"seq 300; printf '\033[31mred\033[0m\n10%%\r90%%\n'; sleep 1.2; printf end"
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        Train(name=unique(), command=command).run()
+    Train(name=unique(), command=command).run()
     assert shown(caplog) == [*map(str, range(1, 301)), "red", "90%", "end"]
 
 
@@ -99,8 +102,7 @@ def test_a_portal_that_is_not_there_is_warned_of_once(as_settings, settings, loc
 @pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_of_several_tasks_each_line_says_whose_it_is(caplog):
     variable = "$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        Train(name=unique(), command=f"echo I am {variable}", number=2).run()
+    Train(name=unique(), command=f"echo I am {variable}", number=2).run()
     assert sorted(shown(caplog)) == ["worker/0 | I am 0", "worker/1 | I am 1"]
 
 
@@ -117,7 +119,7 @@ def test_the_log_of_a_task_that_is_started_again_is_shown(tmp_path, caplog, monk
 
 @pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_a_job_that_fails_shows_its_lines_before_its_error(caplog):
-    with caplog.at_level(logging.INFO, "luigi-interface"), pytest.raises(PaiJobFailed):
+    with pytest.raises(PaiJobFailed):
         Train(name=unique(), command="echo why >&2; exit 3").run()
     assert shown(caplog) == ["why"]
 
@@ -125,9 +127,8 @@ def test_a_job_that_fails_shows_its_lines_before_its_error(caplog):
 @pytest.mark.usefixtures("quick_logs")
 def test_secrets_are_masked(local_pai_v2, as_settings, caplog):
     as_settings(local_pai_v2)
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        Protocol(name=unique()).run()
-        Train(name=unique(), command=f"echo the password is {local_pai_v2.password}").run()
+    Protocol(name=unique()).run()
+    Train(name=unique(), command=f"echo the password is {local_pai_v2.password}").run()
     assert "the key is ******" in shown(caplog)
     assert "the password is ******" in shown(caplog)
     assert SECRET not in caplog.text
@@ -145,8 +146,7 @@ def test_a_node_out_of_reach_is_said_once_and_not_asked_again(settings, caplog):
     for state in ("RUNNING", "SUCCEEDED"):
         reply = {"name": "far", "jobStatus": job | {"state": state}, "taskRoles": tasks}
         responses.get("http://pai/api/v1/jobs/far", json=reply)
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        Train(name="far", command="x").run()
+    Train(name="far", command="x").run()
     assert len([call for call in responses.calls if "node:8042" in call.request.url]) == 1
     told = [message for message in caplog.messages if "could not be read" in message]
     assert len(told) == 3
@@ -226,8 +226,7 @@ def test_a_server_that_gives_no_logs_out_is_asked_once(settings, caplog):
         responses.get(path, json=reply)
     missing = {"code": "NoApiError", "message": "API is not found."}
     responses.get(re.compile(f"{path}/attempts/.*"), status=404, json=missing)
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        Train(name="old", command="x").run()
+    Train(name="old", command="x").run()
     assert len([call for call in responses.calls if "/attempts/" in call.request.url]) == 1
     told = [message for message in caplog.messages if "could not be read" in message]
     page = "http://pai/job-detail.html?username=admin&jobName=old"
@@ -266,8 +265,7 @@ def test_logs_that_never_answer_do_not_hold_an_ended_job(settings, monkeypatch, 
         responses.add_callback(responses.GET, silent, never)
         waited: list[float] = []
         start = clock.now
-        with caplog.at_level(logging.INFO, "luigi-interface"):
-            Train(name=name, command="x").run()
+        Train(name=name, command="x").run()
         assert sum(waited) <= 20, "5 s while the job runs, 15 s at its end"
         assert clock.now - start < 30, "no wait for the logs after the one that was given up"
         assert "could not be read" in caplog.text

@@ -45,6 +45,15 @@ def kept(task, submission=None):
     return found
 
 
+def killed_before_logs(monkeypatch, task):
+    """Run a task in a process that ends before it keeps the logs."""
+    with monkeypatch.context() as patched:
+        patched.setattr(KeptLogs, "keep", lambda *_: (_ for _ in ()).throw(SystemExit))
+        with pytest.raises(SystemExit):
+            task.run()
+    reset_clusters()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("either_cluster")
 def test_both_streams_of_every_task_are_kept():
@@ -195,11 +204,7 @@ def test_a_broken_hdfs_does_not_fail_the_task(local_pai_v2, as_settings, monkeyp
 def test_what_a_killed_worker_did_not_keep_the_next_one_keeps(monkeypatch, ends):
     """It was killed after the end of the job, before or while the logs were kept."""
     task = Train(name=unique(), command=f"echo {ends}; [ {ends} = succeeds ]")
-    with monkeypatch.context() as patched:
-        patched.setattr(KeptLogs, "keep", lambda *_: (_ for _ in ()).throw(SystemExit))
-        with pytest.raises(SystemExit):
-            task.run()
-    reset_clusters()
+    killed_before_logs(monkeypatch, task)
     assert kept(task) == {}
     assert Train(name=task.name).complete() == (ends == "succeeds")
     assert kept(task) == {"worker-0.stdout": f"{ends}\n", "worker-0.stderr": ""}
@@ -213,11 +218,7 @@ def test_a_job_that_a_list_has_shown_is_looked_up_for_its_tasks(either_cluster, 
     """From the third task on, complete() is answered by a list, which has no tasks."""
     assert either_cluster.url
     task = Train(name=unique(), command="echo out")
-    with monkeypatch.context() as patched:
-        patched.setattr(KeptLogs, "keep", lambda *_: (_ for _ in ()).throw(SystemExit))
-        with pytest.raises(SystemExit):
-            task.run()
-    reset_clusters()
+    killed_before_logs(monkeypatch, task)
     for _ in range(5):
         Train(name=unique()).complete()
     assert Train(name=task.name).complete()
