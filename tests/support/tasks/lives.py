@@ -162,6 +162,10 @@ class Life:
         for name, fields in jobs.items():
             assert {field: self._pai.jobs[name].config.get(field) for field in fields} == fields
 
+    def silent(self, _: None) -> None:
+        """Nothing was sent, not even a login."""
+        assert self._pai.calls == []
+
     def asked(self, requests: list[str]) -> None:
         """Compare the requests, without logins."""
         assert self._calls() == requests, json.dumps(self._calls(), indent=1)

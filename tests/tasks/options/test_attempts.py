@@ -12,7 +12,6 @@ from local_client import unique
 from protocols import protocol
 
 from luigi_pai import (
-    ConfigError,
     PaiJobFailed,
     PaiProtocolTask,
     PaiTask,
@@ -136,26 +135,3 @@ def test_bare_replies_are_enough(settings):
         responses.get(f"{jobs}/train", json={"jobStatus": {"state": "FAILED"}})
     responses.get(f"{jobs}/train__attempt2", json={"jobStatus": {"state": "SUCCEED"}})
     Train().run()
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *(("max_attempts", value) for value in (0, "3", True)),
-        *(("retry_exit_codes", value) for value in ("all", ["9-5"], [1.5])),
-    ],
-)
-def test_wrong_values_are_refused_before_anything_is_sent(pai, settings, monkeypatch, key, value):
-    valid = "exit codes and ranges of them, such as 1, 75 or 134-139"
-    valid = "a whole number from 1 on" if key == "max_attempts" else valid
-    monkeypatch.setattr(Train, key, value)
-    with pytest.raises(ConfigError) as caught:
-        Train().run()
-    assert str(caught.value) == f"Train: {key} = {value!r} is not valid; use {valid}"
-    monkeypatch.setattr(Train, key, None)
-    if isinstance(value, (int, list)) or key == "max_attempts":
-        return
-    settings(**{key: value})
-    with pytest.raises(ConfigError, match=f"{key} = '{value}' is not valid; use {valid}"):
-        Train().run()
-    assert pai.calls == []

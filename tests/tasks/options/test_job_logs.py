@@ -15,7 +15,7 @@ from local_client import unique
 from ports import refused_port
 from protocols import protocol
 
-from luigi_pai import ConfigError, OpenPai, PaiProtocolTask, PaiTask, TaskRole
+from luigi_pai import OpenPai, PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.api.clock import Clock
 from luigi_pai.errors import PaiJobFailed
 
@@ -201,15 +201,6 @@ def test_by_default_no_log_is_read(either_cluster, caplog):
         Train(name=unique(), logs=None, command="echo unseen; sleep 1").run()
     assert "unseen" not in caplog.messages
     assert "/logs" not in caplog.text
-
-
-def test_a_wrong_word_is_refused_before_anything_is_sent(pai, settings):
-    with pytest.raises(ConfigError, match=r"^Train: logs = 'all' is not valid; use none or stream$"):
-        Train(name="x", command="x", logs="all").run()
-    settings(logs="all")
-    with pytest.raises(ConfigError, match="logs = 'all' is not valid; use none or stream"):
-        Train(name="x", command="x", logs=None).run()
-    assert pai.calls == []
 
 
 @responses.activate

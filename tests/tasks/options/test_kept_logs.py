@@ -10,7 +10,7 @@ import requests
 import responses
 from local_client import unique
 
-from luigi_pai import ConfigError, PaiJobFailed, PaiTask, TaskRole, reset_clusters
+from luigi_pai import PaiJobFailed, PaiTask, TaskRole, reset_clusters
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.errors import ServerFault
 from luigi_pai.files import HdfsError, WebHdfs
@@ -231,10 +231,3 @@ def test_by_default_nothing_is_kept(local_pai_v2, as_settings, monkeypatch):
     task = Train(name=unique(), command="echo out")
     task.run()
     assert kept(task) == {}
-
-
-def test_what_is_no_truth_value_is_refused(pai, monkeypatch):
-    monkeypatch.setattr(Train, "keep_logs", "no")
-    with pytest.raises(ConfigError, match=r"^Train: keep_logs = 'no' is not valid; use True or False$"):
-        Train(name="x").run()
-    assert pai.calls == []

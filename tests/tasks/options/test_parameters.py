@@ -1,8 +1,9 @@
-"""The parameters of a task class, which are kept between Luigi's questions."""
+"""The parameters of a task class, which are kept between Luigi's questions, and values that are refused."""
 
 from __future__ import annotations
 
 import luigi
+from lives import Life, lives
 
 from luigi_pai import PaiTask, TaskRole
 
@@ -16,6 +17,12 @@ class Base(PaiTask):
 
 def names(kind: type[luigi.Task]) -> list[str]:
     return [name for name, _ in kind.get_params()]
+
+
+@lives("wrong_settings")
+def test_a_wrong_value_is_refused(pai, settings, caplog, steps):
+    """Before anything is sent, with valid ones."""
+    Life(pai, settings, caplog).play(steps)
 
 
 def test_they_are_those_that_luigi_finds_in_its_order():

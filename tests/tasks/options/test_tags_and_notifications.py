@@ -12,7 +12,7 @@ from lives import Life, lives
 from local_client import unique
 from protocols import protocol
 
-from luigi_pai import ConfigError, OpenPai, PaiProtocolTask, PaiTask, TaskRole
+from luigi_pai import OpenPai, PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.cli import main
 
 
@@ -68,21 +68,6 @@ def test_the_command_line_finds_jobs_by_them(local_pai_v2, as_settings, settings
     assert [job["name"] for job in json.loads(shown.output)] == [task.name]
     shown = CliRunner().invoke(main, ["stop", "--tag", tag, "--yes"])
     assert "no job of these is going on" in shown.output
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *(("tags", value) for value in (["a,b"], [""], [7], 7)),
-        *(("notify", value) for value in ("all", ["failed", "ended"], 7)),
-    ],
-)
-def test_wrong_values_are_refused_before_anything_is_sent(pai, monkeypatch, key, value):
-    monkeypatch.setattr(Train, key, value)
-    valid = {"tags": "texts without commas", "notify": "some of running, succeeded, stopped, failed, retried"}
-    with pytest.raises(ConfigError, match=f"^Train: {key} = .* is not valid; use {valid[key]}$"):
-        Train().run()
-    assert pai.calls == []
 
 
 def test_notifications_of_a_protocol_stay(pai, monkeypatch, caplog):
