@@ -355,6 +355,7 @@ def test_a_job_that_an_interrupted_run_has_stopped(pai, hdfs, clock, settings, m
         with pytest.raises(KeyboardInterrupt):
             Train().run()
     assert claims(hdfs) == ["train.1.RUNNING", "train.1.STOPPING", "train.1.json"]
+    assert pai.count("PUT", "/executionType") == 1
     pai.plan = {}
     if knows:
         pai.jobs["train"].ends_as, pai.jobs["train"].runs_for = ends_as, 0.0

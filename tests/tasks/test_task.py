@@ -318,22 +318,24 @@ class Message(str):
         self.answers.append(text)
 
 
-@pytest.mark.parametrize("faults", [0, 2])
-def test_a_stop_message_stops_the_job(pai, monkeypatch, faults):
+@pytest.mark.parametrize(("status", "times"), [(503, 0), (503, 2), (403, 1)])
+def test_a_stop_message_stops_the_job(pai, monkeypatch, status, times):
     """The message "stop" of Luigi's page stops the job; others are answered with what there is."""
     pai.plan = {"runs_for": 60}
-    pai.fail("PUT", "/executionType", 503, times=faults)
+    pai.fail("PUT", "/executionType", status, times=times, body='{"code": "Forbidden", "message": "no"}')
     task = Train()
     inbox = queue.Queue()
     answers: list[str] = []
-    for word in ("dance", "stop"):
+    for word in ("dance", "stop", *["stop"] * (status == 403)):
         message = Message(word)
         message.answers = answers
         inbox.put(message)
     monkeypatch.setattr(task, "scheduler_messages", inbox, raising=False)
     with pytest.raises(PaiJobFailed, match="ended as STOPPED"):
         task.run()
-    assert answers == ["'dance' is not a valid message; send: stop", "train is being stopped"]
+    refused = ["train could not be stopped: "] * (status == 403)
+    starts = ["'dance' is not a valid message; send: stop", *refused, "train is being stopped"]
+    assert [answer[: len(start)] for answer, start in zip(answers, starts, strict=True)] == starts
 
 
 def test_openpais_retry_count_is_not_luigis():

@@ -24,6 +24,15 @@ def test_somebody_elses_name_is_refused_with_its_owner(pai):
     assert pai.count("POST") == 0
 
 
+def test_a_next_attempt_that_another_process_submits_meanwhile_is_taken_over(pai):
+    """Its name is in use when this process posts it."""
+    pai.add("train", ends_as="FAILED")
+    pai.fail("POST", "/jobs$", "nothing", when=lambda _: not pai.add("train__attempt2", runs_for=0.3))
+    Train().run()
+    assert pai.posts() == ["train", "train__attempt2"]
+    assert Train().complete()
+
+
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("after", [True, False])
 @pytest.mark.parametrize("kind", ["hang", "reset", 500, 503])

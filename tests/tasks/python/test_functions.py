@@ -244,6 +244,10 @@ def test_whatever_the_result_depends_on_is_in_the_name(nowhere, monkeypatch):
     names = [
         name(added, 1),
         name(added, 2),
+        name(added, [1, 2]),
+        name(added, [2, 1]),
+        name(added, {"a": 1}),
+        name(added, {"a": 2}),
         name(added, 1, second=2),
         name(scaled, 1, "x"),
         name(closing(1)),
@@ -258,9 +262,9 @@ def test_whatever_the_result_depends_on_is_in_the_name(nowhere, monkeypatch):
     ]
     assert len(set(names)) == len(names)
     assert names[0].startswith("added_")
-    assert names[4].startswith("lambda_")
+    assert names[8].startswith("lambda_")
     before = name(scaled, 1, "x")
-    assert before == names[3]
+    assert before == names[7]
     monkeypatch.setattr("python_functions.SCALE", 4)
     assert name(scaled, 1, "x") != before
 
