@@ -107,7 +107,7 @@ def test_a_job_that_has_succeeded_is_not_taken_for_another(caplog):
     task.run()
     caplog.clear()
     assert task.complete()
-    assert "describes another job" not in caplog.text
+    assert "definition has changed" not in caplog.text
 
 
 @pytest.mark.slow
