@@ -21,7 +21,7 @@ from optuna.trial import TrialState
 
 from luigi_pai.console import first_line
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.progress import Best
+from luigi_pai.sweep.rows import Best
 from luigi_pai.sweep.sweep import PaiSweep
 from luigi_pai.tasks.attributes import attribute
 from luigi_pai.tasks.job_task import JobTask

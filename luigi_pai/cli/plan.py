@@ -144,7 +144,7 @@ def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
     if sweep.is_search:
         found.note = "a search, whose points are not known before"
         return
-    limits = SweepLimits.of(sweep)
+    limits = SweepLimits.from_sweep(sweep)
     points, warnings = checked_points(sweep, limits)
     found.warnings = [f"{sweep.task_family}: {text}" for text in warnings]
     found.note = counted(len(points), "point")

@@ -23,15 +23,14 @@ from luigi_pai.durations import counted, duration, moment
 from luigi_pai.errors import JobNotFound, PaiError
 from luigi_pai.jobspec.names import base_name, may_hold, v2_name
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.progress import ranked
-from luigi_pai.sweep.results_files import csv_text, varying
-from luigi_pai.sweep.rows import shown_value
+from luigi_pai.sweep.rows import FIXED, shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.sweep.results import Sheet, Summary, SweepResults
+    from luigi_pai.sweep.results import SweepResults
+    from luigi_pai.sweep.sheet import Sheet
 
 _FAILED = ("FAILED", "STOPPED")
 _ENDED = (*_FAILED, "SUCCEEDED", "PRUNED", "PENDING")
@@ -80,23 +79,23 @@ def sweep(
         if retry:
             _retry(results)
             return
-        summary, columns, rows = _read(results)
+        sheet = _read(results)
         if stops:
-            _stop(points, rows, yes=yes)
+            _stop(points, sheet.rows, yes=yes)
             return
         if opens:
             _open(results)
             return
     if failed:
-        rows = [row for row in rows if row["state"] in _FAILED]
+        sheet = sheet._replace(rows=[row for row in sheet.rows if row["state"] in _FAILED])
     if as_json:
-        document = {"summary": asdict(summary), "columns": columns, "rows": rows}
+        document = sheet._asdict() | {"summary": asdict(sheet.summary)}
         click.echo(json.dumps(document, indent=2))
     elif as_csv:
-        write(csv_text(columns, rows))
+        write(sheet.csv_text())
     else:
-        _show(results, summary, columns, rows, failed=failed)
-    sys.exit(0 if summary.complete else EXIT_FAILED)
+        _show(results, sheet, failed=failed)
+    sys.exit(0 if sheet.summary.complete else EXIT_FAILED)
 
 
 def _of_task(module: str, arguments: Sequence[str], *, with_points: bool) -> tuple[SweepResults, list[Any]]:
@@ -154,14 +153,8 @@ def _read(results: SweepResults) -> Sheet:
         give_up(error, EXIT_FAILED)
 
 
-def _show(
-    results: SweepResults,
-    summary: Summary,
-    columns: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    failed: bool,
-) -> None:
+def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
+    summary, columns, rows = sheet
     counts = ", ".join(f"{count} {coloured(state, state)}" for state, count in summary.counts.items())
     state = "complete" if summary.complete else "not complete"
     click.echo(f"{printable(summary.sweep)}: {counted(summary.points, 'point')}: {counts}; {state}")
@@ -170,10 +163,9 @@ def _show(
     if not rows:
         click.echo("no point has failed" if failed else "no point", err=True)
         return
-    at = columns.index("state")
-    given = varying(columns, rows) or columns[:at]
-    values = [column for column in columns[at + 1 :] if column not in ("seconds", "job", "page", "error")]
-    best, rows = ("", rows) if failed else ranked(summary.best, rows)
+    given = sheet.varying() or sheet.parameters
+    values = [column for column in columns if column not in (*sheet.parameters, *FIXED)]
+    best, rows = ("", rows) if failed else sheet.ranked()
     values.sort(key=lambda column: column not in summary.best.split())  # the objective is always shown
     left_out = [] if failed else values[_MOST_RESULTS:]
     shown = [*given, "state", *(["job", "error"] if failed else [*values[:_MOST_RESULTS], "seconds"])]

@@ -1,33 +1,44 @@
-"""Ending: the end of a submission of a point, which is recorded before the end of the point."""
+"""The ends of points: pruned by ``keep()``, stopped by a message, or ended, which is recorded first."""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import Counter
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState, instance_statuses
 from luigi_pai.api.watched import Outcome
-from luigi_pai.console import first_line
+from luigi_pai.console import first_line, user_error
+from luigi_pai.durations import counted
 from luigi_pai.errors import PaiError, PaiJobFailed, PaiJobTimeout
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.packs import run_in_thread
-from luigi_pai.sweep.point import Ended, PointMember
+from luigi_pai.sweep.point import Ended, Point
 from luigi_pai.sweep.rows import Row
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.work.record import failure_of, record
+from luigi_pai.work.stopping import stop, stop_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from luigi_pai.api.book.entries import Entry
+    from luigi_pai.api.clock import Clock
     from luigi_pai.api.retries import Retry
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watched import Update
-    from luigi_pai.work.submission import Member, Submission
+    from luigi_pai.sweep.journal.journal import Journal
+    from luigi_pai.work.submission import Submission
+
+logger = logging.getLogger("luigi-interface")
 
 _LONGEST = 300  # maximum number of characters of a log's last line in the reason of a failed job
+_REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them every 10 s
+_SLICE = 0.5  # maximum time in seconds to read reports, before the sweep does other work
+_MESSAGE_WITHIN = 30.0  # seconds for the requests after the message ``stop``
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +47,7 @@ class Ending:
 
     Attributes:
         job: the job that ran the submission.
-        member: the point.
+        point: the point.
         entry: the submission, with its status before ``update``.
         update: the update that reported the end of the submission.
         error: the error that ``record()`` met, which makes the point fail. An HdfsError is only logged.
@@ -44,7 +55,7 @@ class Ending:
     """
 
     job: Submission
-    member: PointMember
+    point: Point
     entry: Entry
     update: Update
     error: Exception | None = None
@@ -59,27 +70,29 @@ class Ending:
         """Record the end, in any thread."""
         if self.update.outcome is Outcome.LOST:
             return
-        work, ended = self.member.work, replace(self.entry, status=self.update.status, posted=False)
+        work, evidence, is_news = self.point.work, self.point.evidence, self.is_news
+        ended = replace(self.entry, status=self.update.status, posted=False)
         try:
-            if self.is_news:
+            if is_news:
                 work.book.take(work.name, ended)
-            is_news, evidence = self.is_news, self.member.evidence
             self.unrecorded = not record(work, evidence, ended, watched=is_news, retry=retry)
         except Exception as error:  # noqa: BLE001  raised again by ended()
             self.error = error
 
     def ended(self) -> Ended:
         """Trigger the event of the end, and return how the point has ended."""
-        status, work, point = self.update.status, self.member.work, self.member.point
-        began, seconds = status.launched_ms or self.member.started_ms, None
+        status, point, work = self.update.status, self.point, self.point.work
+        began, seconds = status.launched_ms or point.started_ms, None
         if began is not None and status.completed_ms is not None:
             seconds = max(0.0, (status.completed_ms - began) / 1000)
         page = work.book.api.page(status.name)
         row = Row(status.state.value, seconds=seconds, job=status.name, page=page)
         ended = Ended(point, row, number=self.entry.number, unrecorded=self.unrecorded)
         error = self.error or failure_of(work, self.update)
-        if self.error is None:
-            self._tell(error)
+        if self.error is None and error is not None:
+            trigger(point.task, PaiEvent.FAILED, status, error)
+        elif error is None and self.is_news:
+            trigger(point.task, PaiEvent.SUCCEEDED, status)
         if error is None:
             return ended
         if isinstance(error, PaiJobFailed):
@@ -92,26 +105,16 @@ class Ending:
             raise error
         return replace(ended, row=replace(row, state="FAILED", error=first_line(error)))
 
-    def _tell(self, error: Exception | None) -> None:
-        """Trigger the event of the end."""
-        if error is not None:
-            trigger(self.member.point.task, PaiEvent.FAILED, self.update.status, error)
-        elif self.is_news:
-            trigger(self.member.point.task, PaiEvent.SUCCEEDED, self.update.status)
-
 
 class Recorder:
     """Records the start times of points whose server does not send them, and the ends of points.
-
-    Args:
-        retry: of the requests.
 
     Attributes:
         seen: running points, with their statuses, whose starts are to be recorded.
     """
 
     def __init__(self, retry: Retry) -> None:
-        self.seen: list[tuple[PointMember, JobStatus]] = []
+        self.seen: list[tuple[Point, JobStatus]] = []
         self._endings: list[Ending] = []
         self._unrecorded: Counter[Submission] = Counter()  # number of ended points
         self._retry = retry
@@ -141,20 +144,20 @@ class Recorder:
             self._unrecorded = +self._unrecorded  # without zeros
         if self._future is None and (self.seen or self._endings):
             seen, todo = self.seen, self._endings
-            self.seen, self._endings, self._future = [], [], Future()
-            run_in_thread(lambda: self._record(seen, todo), self._future)
+            self.seen, self._endings = [], []
+            self._future = run_in_thread(lambda: self._record(seen, todo))
         return ended
 
-    def _record(self, seen: Sequence[tuple[PointMember, JobStatus]], todo: list[Ending]) -> list[Ending]:
-        for member, status in seen:
-            member.evidence.with_start(status)
-            member.save_memory()
+    def _record(self, seen: Sequence[tuple[Point, JobStatus]], todo: list[Ending]) -> list[Ending]:
+        for point, status in seen:
+            point.evidence.with_start(status)
+            point.save_memory()
         for ending in todo:
             ending.record(self._retry)
         return todo
 
 
-def endings(job: Submission, update: Update, kept: Sequence[Member]) -> Iterator[Ending]:
+def endings(job: Submission, update: Update, kept: Sequence[Point]) -> Iterator[Ending]:
     """Yield an end for each point that has ended; if the job has ended, for each point without an end.
 
     ``job.status`` must still be the status before ``update``. Points in ``kept`` that fail get their ends
@@ -162,23 +165,23 @@ def endings(job: Submission, update: Update, kept: Sequence[Member]) -> Iterator
     """
     before, is_array = instance_statuses(job.status), job.is_array
     job.is_over = update.outcome is not Outcome.CHANGED
-    for member, status in job.statuses(update.status):
-        if not job.is_over and not (status.finished and (status.succeeded or member not in kept)):
+    for point, status in job.statuses(update.status):
+        assert isinstance(point, Point)
+        if not job.is_over and not (status.finished and (status.succeeded or point not in kept)):
             continue
-        job.members.remove(member)
+        job.members.remove(point)
         outcome = update.outcome if not is_array else Outcome.LOST
         outcome = Outcome.ENDED if status.finished else outcome
-        known = job.entry_of(member, job.status if member.index is None else before(member.index))
-        assert isinstance(member, PointMember)
-        yield Ending(job, member, known, replace(update, status=status, outcome=outcome))
+        known = job.entry_of(point, job.status if point.index is None else before(point.index))
+        yield Ending(job, point, known, replace(update, status=status, outcome=outcome))
 
 
 def announce(job: Submission) -> None:
     """Trigger the events of the points of a job that was submitted or taken over."""
-    for member, status in job.statuses(job.status):
-        if isinstance(member, PointMember) and (job.posted or not status.finished):
-            event = PaiEvent.SUBMITTED if job.posted else PaiEvent.TAKEN_OVER
-            trigger(member.point.task, event, status)
+    event = PaiEvent.SUBMITTED if job.posted else PaiEvent.TAKEN_OVER
+    for point, status in job.statuses(job.status):
+        if isinstance(point, Point) and (job.posted or not status.finished):
+            trigger(point.task, event, status)
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:
@@ -188,3 +191,83 @@ def _reason(error: PaiJobFailed, update: Update) -> str:
     end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
     end, last = end.replace(" (UNKNOWN)", ""), error.last_line
     return f"{end.partition(': ')[0]}: {printable(last)[:_LONGEST]}" if last else end
+
+
+@dataclass(eq=False)
+class Pruning:
+    """Calls ``keep`` with reports of running jobs that are no arrays. Stops a job if ``keep`` returns False.
+
+    The journal records pruned points before their jobs are stopped. Without ``keep``, no reports are read.
+    ``failed_code`` is called with the message of an error that ``keep`` has raised, and with the point.
+    """
+
+    keep: Callable[[Any, list[dict[str, Any]]], bool | None] | None
+    journal: Journal
+    clock: Clock
+    failed_code: Callable[[str, Point], None]
+    _due: dict[Submission, float] = field(default_factory=dict, init=False)
+
+    def watch(self, job: Submission, status: JobStatus) -> None:
+        """Watch a job. If an earlier, killed run has pruned its point already, ``step()`` stops the job."""
+        now = self.clock.monotonic()
+        point = job.members[0] if job.members else None
+        # a sweep without keep() stops nothing, whatever its journal says
+        if job.is_array or self.keep is None or not isinstance(point, Point):
+            return
+        if point.record.pruned:
+            self._due.setdefault(job, now)
+        elif status.state is JobState.RUNNING:
+            self._due.setdefault(job, now + _REPORTS_EVERY)
+
+    def forget(self, job: Submission) -> None:
+        """Forget a job that has ended."""
+        self._due.pop(job, None)
+
+    def idle(self) -> float:
+        """Return the seconds until ``step()`` has work to do; infinity if it has none."""
+        return max(0.0, min(self._due.values(), default=math.inf) - self.clock.monotonic())
+
+    def step(self) -> None:
+        """Call ``keep`` with the reports that are due, and stop the jobs for which it returns False."""
+        now = self.clock.monotonic()
+        for job in [job for job, due in self._due.items() if due <= now]:
+            if self.clock.monotonic() > now + _SLICE:
+                break
+            point = job.members[0]
+            assert isinstance(point, Point)
+            self._due[job] = self.clock.monotonic() + _REPORTS_EVERY
+            try:
+                if not point.record.pruned:
+                    if self._is_kept(point, point.work.outputs.reports(job.name)):
+                        continue
+                    self.journal.write({"event": "pruned", "point": point.name, "job": job.name})
+            except (PaiError, OSError) as error:
+                logger.debug("Job %s: its reports cannot be read: %s", job.name, error)
+            else:
+                if stop(job) is None:
+                    self._due[job] = math.inf
+
+    def _is_kept(self, point: Point, reports: list[dict[str, Any]]) -> bool:
+        if not reports or self.keep is None:
+            return True
+        try:
+            return self.keep(point.task, reports) is not False
+        except Exception as error:  # noqa: BLE001  users' own code may raise anything
+            self.failed_code(user_error(error, "keep()"), point)
+            return True
+
+
+def stopped_by_message(watched: Sequence[Submission], in_flight: Sequence[Submission]) -> str:
+    """Ask the server to stop the watched jobs, and return a summary.
+
+    The other jobs in ``in_flight`` are being submitted, and are stopped when the server has them.
+    """
+    names = {job.name for job in watched}
+    starting = [job for job in in_flight if job.name not in names]
+    asked, problems = stop_jobs(watched, _MESSAGE_WITHIN)
+    text = f"{counted(len(asked), 'job')} asked to stop"
+    if problems:
+        text += f"; {len(watched) - len(asked)} could not be: {first_line(problems[0])}"
+    if starting:
+        text += f"; stopped once the server has taken them: {counted(len(starting), 'job')}"
+    return text

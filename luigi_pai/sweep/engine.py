@@ -14,12 +14,11 @@ from luigi_pai.api.watching import Watcher
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import PaiError
 from luigi_pai.files.errors import HdfsError
-from luigi_pai.sweep.ending import Recorder, announce, endings
-from luigi_pai.sweep.packs import Outages, Pack, Packs, Start
-from luigi_pai.sweep.point import Ended, Point, PointMember, point_members
+from luigi_pai.sweep.ending import Pruning, Recorder, announce, endings, stopped_by_message
+from luigi_pai.sweep.packs import Outages, Pack, Packs
+from luigi_pai.sweep.point import Ended, Point
 from luigi_pai.sweep.rows import Row
 from luigi_pai.sweep.starting import NotConfirmedError, Starter, Tags
-from luigi_pai.sweep.stopping import Pruning, stopped_by_message
 from luigi_pai.sweep.table import failure
 from luigi_pai.work.decide import Submit
 from luigi_pai.work.stopping import OF_ALL, stop
@@ -51,14 +50,8 @@ class Engine:
     Up to eight points or packs (see ``Pack`` and ``Outages``) are started at the same time, in threads.
     Submissions stay within the server's limit.
 
-    Args:
-        source: of the points.
-        limits: of the sweep; they may change at any time.
-        clock: for the times of lookups and retries.
-        journal: of the sweep.
-        table: records every event.
-        patience: seconds for which errors of files or the server are retried.
-        keep: see ``Pruning``.
+    The limits may change at any time. ``patience`` is the time in seconds for which errors of files or of the
+    server are retried.
 
     Attributes:
         stopping: no more jobs are started.
@@ -84,7 +77,6 @@ class Engine:
         self._clock = clock
         self._table = table
         self._starter = Starter(journal, limits, self.in_flight)
-        self._starts: list[Start] = []
         self._packs = Packs(limits, clock)
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], Submission] = {}
@@ -133,7 +125,8 @@ class Engine:
     @property
     def _running(self) -> list[Future[Any]]:
         """The threads that start points, record ends and add tags."""
-        return [*(start.future for start in self._starts), *self._recorder.running, *self._tags.running]
+        starting = [pack.future for pack in self._packs.starting]
+        return [*starting, *self._recorder.running, *self._tags.running]
 
     def _idle_of_jobs(self) -> float:
         return min([*(watcher.idle() for watcher in self._watchers.values()), self._pruning.idle()])
@@ -159,92 +152,76 @@ class Engine:
 
     def _may_begin(self) -> bool:
         """Return whether another job may be started now. If True, the source may still have no point."""
-        busy = len(self._starts)
-        is_full = busy >= self._outages.at_once or len(self._jobs) + busy >= self._limits.places
+        busy = len(self._packs.starting)
+        is_full = busy >= min(self._outages.at_once, self._limits.places - len(self._jobs))
         if self.stopping or self.is_hopeless or is_full:
             return False
         return self._due_pack() is not None or not (self._source.exhausted or self._source.waits)
 
     def _due_pack(self) -> Pack | None:
-        is_drawn = self._source.exhausted or self._source.waits
-        return self._packs.next_due(is_last=is_drawn and not self._starts)
+        return self._packs.next_due(is_drawn=self._source.exhausted or self._source.waits)
 
     def _held_for(self) -> float:
         """Return the seconds until the next start, which the server's limit or an outage may delay."""
         window = self.window
-        held = window.ends_in if window is not None and window.left <= len(self._starts) else 0.0
+        held = window.ends_in if window is not None and window.left <= len(self._packs.starting) else 0.0
         return max(held, self._outages.wait())
 
     def _begin(self) -> None:
         """Take the results of starts that have ended, and start further points."""
-        for start in [start for start in self._starts if start.future.done()]:
-            self._starts.remove(start)
-            self._take(start)
+        for pack in self._packs.started():
+            self._take(pack)
         end = self._clock.monotonic() + _SLICE
         while self._may_begin() and self._held_for() <= 0 and self._clock.monotonic() < end:
-            self._start_next()
-        if self._source.waits and not (self._jobs or self._starts or self._packs or self._recorder.running):
+            pack = self._due_pack() or Pack(self._next_points())
+            self.book = pack.points[0].work.book if pack.points else self.book
+            self._packs.start(pack, self._starter.start)
+        packs = self._packs
+        if self._source.waits and not (self._jobs or packs.starting or packs or self._recorder.running):
             raise ValueError("points() has yielded None, to wait for the end of a point, but none runs")
 
-    def _start_next(self) -> None:
-        """Start looking up, or submitting, the next points."""
-        pack = self._due_pack() or Pack(self._next_members())
-        self._packs.take(pack)
-        if not pack.members:
-            return
-        self.book = pack.members[0].work.book
-        self._starts.append(Start.of(pack, self._clock, self._starter.start))
-
-    def _next_members(self) -> list[PointMember]:
+    def _next_points(self) -> list[Point]:
         """Draw points for a job."""
-        began, points, members = self._clock.monotonic(), list[Point](), []
+        began, drawn, points = self._clock.monotonic(), list[Point](), list[Point]()
         try:
-            for drawn in self._source.drawn(points, self._limits.points_per_job):
-                self._end(drawn)
+            for ended in self._source.drawn(drawn, self._limits.points_per_job):
+                self._end(ended)
         except (*TRANSIENT, HdfsError) as error:
-            if not self._retries(error, points, began):
+            if not self._retries(error, drawn, began):
                 raise
             return []
-        for point in points:
+        for point in drawn:
             try:
-                members.append(PointMember.of(point))
+                point.begin()
+                points.append(point)
             except OF_ALL:
                 raise
             except Exception as error:  # noqa: BLE001  an error of this point's job, or of the user's code
                 self._fail(point, error)
-        return members
+        return points
 
-    def _take(self, start: Start) -> None:
-        """Handle the results of a start."""
-        points = [member.point for member in start.pack.members]
+    def _take(self, pack: Pack) -> None:
+        """Handle the results of a start: go on with each point as its result says."""
         try:
-            results = start.future.result()
+            results: Sequence[tuple[Point, Result]] = pack.future.result()
         except Exception as error:
-            if self._retries(error, points, start.began):
+            if self._retries(error, pack.points, pack.began):
                 return
             if isinstance(error, OF_ALL):
                 raise
-            for point in points:  # the error concerns only these points
-                self._fail(point, error)
+            results = [(point, error) for point in pack.points]  # the error concerns only these points
         else:
             self._outages.end()
-            self._distribute(results)
-
-    def _distribute(self, results: Sequence[tuple[PointMember, Result]]) -> None:
-        """Go on with each point as its result says."""
-        self._packs.look_up_again(member for member, result in results if result is None)
-        added = set[Submission]()
-        for member, result in results:
-            if isinstance(result, Submission):
-                if result not in added:
-                    added.add(result)
-                    self._add(result)
-            elif isinstance(result, Submit):
-                self._packs.add(member, result.array)
+        self._packs.look_up_again(point for point, result in results if result is None)
+        for job in dict.fromkeys(result for _, result in results if isinstance(result, Submission)):
+            self._add(job)
+        for point, result in results:
+            if isinstance(result, Submit):
+                self._packs.add(point, result.array)
             elif isinstance(result, Row):
-                self._end(Ended(member.point, result))
-            elif result is not None:
-                self._fail(member.point, result)
+                self._end(Ended(point, result))
+            elif isinstance(result, Exception):
+                self._fail(point, result)
 
     def _retries(self, error: Exception, points: Sequence[Point], began: float) -> bool:
         """Put points back after a transient error. Return False if there is no retry."""
@@ -269,7 +246,7 @@ class Engine:
         if not job.status.finished or job.posted:
             announce(job)
         if job.posted:
-            self._tags.add(job)
+            self._tags.jobs.append(job)
         if job.status.finished:
             self._jobs.setdefault((key, job.name), job)
             self._end_all(job, Update(job.name, job.status, Outcome.ENDED))
@@ -310,20 +287,20 @@ class Engine:
             raise update.error
         else:  # its lookup is refused; the end of the job is not known
             del self._jobs[key, update.name]
-            for member in point_members(job):
-                self._fail(member.point, update.error)
+            for point in _points_of(job):
+                self._fail(point, update.error)
 
     def _changed(self, job: Submission, status: JobStatus) -> None:
-        for member, own in job.statuses(status):
-            assert isinstance(member, PointMember)
-            if own.state is JobState.RUNNING and member.started_ms is None:
-                member.started_ms = own.launched_ms or int(self._clock.time() * 1000)
-                self._recorder.seen += [(member, own)] if own.launched_ms is None else []
-            self._table.changed(member.point, own)
+        for point, own in job.statuses(status):
+            assert isinstance(point, Point)
+            if own.state is JobState.RUNNING and point.started_ms is None:
+                point.started_ms = own.launched_ms or int(self._clock.time() * 1000)
+                self._recorder.seen += [(point, own)] if own.launched_ms is None else []
+            self._table.changed(point, own)
         self._pruning.watch(job, status)
 
     def _end_all(self, job: Submission, update: Update) -> None:
-        kept = [each for each in point_members(job) if not each.point.is_final(each.number, self._limits)]
+        kept = [point for point in _points_of(job) if not point.is_final(point.number, self._limits)]
         self._recorder.add(endings(job, update, kept))
         self._free(job)
 
@@ -348,3 +325,8 @@ class Engine:
             self._source.put_back(point)
             return
         self._source.tell(point, self._table.ended(ended))
+
+
+def _points_of(job: Submission) -> list[Point]:
+    """Return the points in a job that have not ended."""
+    return [point for point in job.members if isinstance(point, Point)]

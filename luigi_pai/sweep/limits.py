@@ -51,7 +51,7 @@ class SweepLimits:
     resource: int | None = None
 
     @classmethod
-    def of(cls, sweep: object) -> SweepLimits:
+    def from_sweep(cls, sweep: object) -> SweepLimits:
         """Return the limits of a sweep, unchecked."""
         return cls(*(getattr(sweep, name) for name in LIMITS))
 
@@ -79,14 +79,11 @@ class SweepLimits:
         return math.floor(round(self.tolerance * points, 6))  # 0.29 * 100 is 28.999999999999996
 
     def are_exceeded(self, failed: int, points: int | None) -> bool:
-        """Return whether more points failed than the tolerance allows.
-
-        While a search proposes points, their number is None, so ``max_points`` is used instead.
-        """
+        """Return whether too many points failed; of a search that proposes points, the number is None."""
         return failed > self.failures(self.max_points if points is None else points)
 
     def change(self, message: str) -> str:
-        """Change a limit by a message such as ``parallel_jobs = 100``; return a text about the change.
+        """Change a limit by a message such as ``parallel_jobs = 100``; return a message about the change.
 
         Raises:
             ValueError: the message does not name a limit, or its value is not valid; no limit is changed.
@@ -129,13 +126,7 @@ def seconds_to_submit(window: Window | None, jobs: int) -> float:
 
 
 def pace(window: Window | None, points: int, points_per_job: int) -> str | None:
-    """Return a text about the time that a server's limit of submissions costs; None if it costs no time.
-
-    Args:
-        window: the server's limit of submissions; None if it is not known.
-        points: number of points that are not submitted yet.
-        points_per_job: number of points that share a job.
-    """
+    """Return the time that a server's limit of submissions costs in words; None if it costs no time."""
     jobs = math.ceil(points / points_per_job)
     if window is None or not window.size or jobs <= window.left:
         return None

@@ -1,4 +1,4 @@
-"""Packs: the points of a sweep that are to be started together, when, and in which threads."""
+"""Packs: the points of a sweep that are started together, when, and in which threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.errors import PaiError
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.clock import Clock
     from luigi_pai.sweep.limits import SweepLimits
-    from luigi_pai.sweep.point import PointMember
+    from luigi_pai.sweep.point import Point
+
+T = TypeVar("T")
 
 AT_ONCE = 8
 """Points or packs that are started at the same time."""
@@ -32,48 +34,26 @@ class Pack:
     """Points that are started together.
 
     Attributes:
-        members: the points.
+        points: the points.
         name: name of the array that the points are claimed for; empty if the array has no name yet. None if
             the points are still to be looked up.
         due: time of the start in seconds of the monotonic clock; infinity if the pack waits for more points.
+        began: time at which the thread that starts the points was started.
+        future: gets the results of this thread.
     """
 
-    members: list[PointMember]
+    points: list[Point]
     name: str | None = None
     due: float = -math.inf
-
-
-@dataclass(slots=True, eq=False)
-class Start:
-    """A thread that starts the points of a pack.
-
-    Attributes:
-        pack: the pack.
-        began: when the thread was started, in seconds of the monotonic clock.
-        future: gets the results.
-    """
-
-    pack: Pack
-    began: float
+    began: float = 0.0
     future: Future[Any] = field(default_factory=Future)
-
-    @classmethod
-    def of(cls, pack: Pack, clock: Clock, act: Callable[[Pack], Any]) -> Start:
-        """Start a thread that calls ``act`` with the pack."""
-        start = cls(pack, clock.monotonic())
-        run_in_thread(lambda: act(pack), start.future)
-        return start
 
 
 class Packs:
-    """The packs that are started before further points are drawn.
-
-    Args:
-        limits: of the sweep.
-        clock: for the times of starts.
-    """
+    """The packs that are started before further points are drawn, and those that are being started."""
 
     def __init__(self, limits: SweepLimits, clock: Clock) -> None:
+        self.starting: list[Pack] = []
         self._limits = limits
         self._clock = clock
         self._packs: list[Pack] = []
@@ -81,33 +61,42 @@ class Packs:
     def __bool__(self) -> bool:
         return bool(self._packs)
 
-    def next_due(self, *, is_last: bool) -> Pack | None:
+    def next_due(self, *, is_drawn: bool) -> Pack | None:
         """Return a pack to start, or None. An incomplete pack is due only if no more points can join it.
 
         Args:
-            is_last: whether no point is being started, and none is left to draw.
+            is_drawn: whether no point is left to draw.
         """
-        now = self._clock.monotonic()
-        due = next((pack for pack in self._packs if pack.due <= now), None)
-        if due is None and is_last and self._packs and all(pack.due == math.inf for pack in self._packs):
-            return self._packs[0]
-        return due
+        now, packs = self._clock.monotonic(), self._packs
+        due = next((pack for pack in packs if pack.due <= now), None)
+        is_last = is_drawn and not self.starting and all(pack.due == math.inf for pack in packs)
+        return packs[0] if due is None and is_last and packs else due
 
-    def take(self, pack: Pack) -> None:
-        """Take a pack out, because it is started."""
-        self._packs = [each for each in self._packs if each is not pack]
+    def start(self, pack: Pack, act: Callable[[Pack], Any]) -> None:
+        """Call a function with a pack in a thread, unless the pack is empty."""
+        self._take_out(pack)
+        if pack.points:
+            pack.began = self._clock.monotonic()
+            pack.future = run_in_thread(lambda: act(pack))
+            self.starting.append(pack)
+
+    def started(self) -> list[Pack]:
+        """Return the packs whose threads have ended since the last call."""
+        started = [pack for pack in self.starting if pack.future.done()]
+        self.starting = [pack for pack in self.starting if pack not in started]
+        return started
 
     def idle(self) -> float:
         """Return the seconds until a pack with a later start is due; infinity if there is none."""
         now = self._clock.monotonic()
         return min((pack.due - now for pack in self._packs if pack.due > now), default=math.inf)
 
-    def look_up_again(self, members: Iterable[PointMember]) -> None:
+    def look_up_again(self, points: Iterable[Point]) -> None:
         """Look points up again after a moment, because another process has claimed them."""
-        if again := list(members):
+        if again := list(points):
             self._packs.append(Pack(again, due=self._clock.monotonic() + _AGAIN_AFTER))
 
-    def add(self, member: PointMember, array: str | None) -> None:
+    def add(self, point: Point, array: str | None) -> None:
         """Add a point to the pack of its array, or to the one that waits for further points.
 
         When the latter is full, it is due now.
@@ -117,29 +106,28 @@ class Packs:
             pack.due = self._clock.monotonic() + _GATHERED
         else:
             pack = next((each for each in self._packs if each.due == math.inf), Pack([], "", math.inf))
-        pack.members.append(member)
-        if array is None and len(pack.members) >= self._limits.points_per_job:
+        pack.points.append(point)
+        if array is None and len(pack.points) >= self._limits.points_per_job:
             pack.due = -math.inf
-        self.take(pack)
+        self._take_out(pack)
         self._packs.append(pack)
+
+    def _take_out(self, pack: Pack) -> None:
+        self._packs = [each for each in self._packs if each is not pack]
 
 
 class Outages:
     """How many starts may be made at the same time, and when the next one.
 
-    While the file system or the server does not answer, only one point or pack is started at a time, and
-    the pauses between these starts grow, so that an outage is logged only once.
-
-    Args:
-        patience: seconds for which errors of files or the server are retried.
-        clock: for the times of starts.
-        what: subject of the log lines.
+    While the file system or the server does not respond, only one point or pack is started at a time, and
+    the pauses between these starts grow, so that an outage is logged only once. Errors are retried for
+    ``patience`` seconds.
     """
 
-    def __init__(self, patience: float, clock: Clock, what: str) -> None:
+    def __init__(self, patience: float, clock: Clock, sweep: str) -> None:
         self._patience = patience
         self._clock = clock
-        self._retry = Retry(patience, clock, what)
+        self._retry = Retry(patience, clock, sweep)
         self._is_proven = False  # whether the last start ended without a transient error
         self._paused_until = -math.inf
 
@@ -158,13 +146,7 @@ class Outages:
         self._retry.succeeded()
 
     def retries(self, error: Exception, book: Book | None, began: float) -> bool:
-        """Return whether starts go on after a transient error, and if so, pause them.
-
-        Args:
-            error: of a start.
-            book: of its cluster; None if no point was started before.
-            began: when it began, in seconds of the monotonic clock.
-        """
+        """Return whether starts go on after the error of a start that began then, and if so, pause them."""
         if book is None or not isinstance(error, (*TRANSIENT, HdfsError)):
             return False
         is_away = error.transient if isinstance(error, HdfsError) else book.api.session.answered
@@ -179,8 +161,9 @@ class Outages:
         return True
 
 
-def run_in_thread(act: Callable[[], Any], future: Future[Any]) -> None:
-    """Call a function in a thread of its own. Neither the sweep nor the end of the process waits for it."""
+def run_in_thread(act: Callable[[], T]) -> Future[T]:
+    """Call a function in its own thread. Neither the sweep nor the end of the process waits for it."""
+    future = Future[T]()
 
     def work() -> None:
         try:
@@ -189,3 +172,4 @@ def run_in_thread(act: Callable[[], Any], future: Future[Any]) -> None:
             future.set_exception(error)
 
     threading.Thread(target=work, daemon=True).start()
+    return future

@@ -1,9 +1,12 @@
-"""Point: a piece of work of a sweep. PointMember: a point in a job. Ended: the end of a point."""
+"""Point: a task of a sweep, its state in this run, and its description. Ended: the end of a point."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import luigi
+from luigi.parameter import ParameterVisibility
 
 from luigi_pai.sweep.journal.records import Record
 from luigi_pai.tasks.task_work import TaskWork
@@ -14,33 +17,58 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.rows import Row
     from luigi_pai.tasks.job_task import JobTask
-    from luigi_pai.work.submission import Submission
+    from luigi_pai.work.piece import Work
 
 
-@dataclass(slots=True, eq=False)
-class Point:
-    """A point of a sweep.
+@dataclass(slots=True, eq=False, repr=False)
+class Point(Member):
+    """A point of a sweep. As a member of a job, it has the attributes of ``Member`` from ``begin()`` on.
 
     Attributes:
         task: the user's task.
         name: the ``name`` of its task, which is also the name of its first submission.
-        index: its number in the sweep, from 0.
         record: its state in the journal.
         max_attempts: the setting ``max_attempts`` of its task.
         handled: number of the last failed submission that this run has decided to retry; 0 for none.
         posted: how often this run has submitted it.
         proposed: ``points()`` has returned its task in this run. If False, only the journal of a search names
             the point; then it is looked up and watched, and never submitted.
+        untold: tasks that a search has yielded for the point, and that were not passed to ``tell`` yet.
+        looked_up: time of the last lookup in seconds of the monotonic clock; 0 before the first lookup.
+        started_ms: start time that the server sends, in ms since 1970. If it sends none, the time of the
+            first lookup that found the point running.
     """
 
+    work: Work = field(init=False)
+    evidence: Evidence = field(init=False)
+    number: int = field(default=0, init=False)
+    index: int | None = field(default=None, init=False)
     task: JobTask
     name: str
-    index: int
     record: Record = field(default_factory=Record)
     max_attempts: int = 1
     handled: int = 0
     posted: int = 0
     proposed: bool = True
+    untold: list[JobTask] = field(default_factory=list)
+    looked_up: float = 0.0
+    started_ms: int | None = None
+
+    def begin(self) -> None:
+        """Prepare the point to be looked up or submitted, with the settings that are valid now.
+
+        Raises:
+            SpecError, ConfigError: the class of its task or a setting is not valid.
+        """
+        self.work = TaskWork(self.task, single=False)
+        self.evidence = Evidence(self.work)
+        self.max_attempts = int(self.work.options["max_attempts"])
+        self.number, self.index, self.looked_up, self.started_ms = 0, None, 0.0, None
+
+    @property
+    def is_proposed(self) -> bool:
+        """Whether its work is of the task that ``points()`` has returned, not of one in the journal."""
+        return self.proposed and self.task is self.work.origin
 
     def is_final(self, number: int, limits: SweepLimits) -> bool:
         """Return whether a failed submission is the last one that is allowed.
@@ -49,43 +77,6 @@ class Point:
         """
         most = limits.attempts(self)
         return not self.proposed or self.posted >= most or self.record.is_final(number, most)
-
-
-@dataclass(slots=True, eq=False)
-class PointMember(Member):
-    """A point that is looked up, submitted or run.
-
-    Attributes:
-        point: the point.
-        looked_up: time of the last lookup in seconds of the monotonic clock; 0 before the first lookup.
-        started_ms: start time that the server sends, in ms since 1970. If it sends none, the time of the
-            first lookup that found the point running.
-    """
-
-    point: Point = field(kw_only=True)
-    looked_up: float = 0.0
-    started_ms: int | None = None
-
-    @classmethod
-    def of(cls, point: Point) -> PointMember:
-        """Return a point with the settings that are valid now.
-
-        Raises:
-            SpecError, ConfigError: the class of its task or a setting is not valid.
-        """
-        work = TaskWork(point.task, single=False)
-        point.max_attempts = int(work.options["max_attempts"])
-        return cls(work, Evidence(work), point=point)
-
-    @property
-    def is_proposed(self) -> bool:
-        """Whether its task is the one that ``points()`` has returned, not one that the journal describes."""
-        return self.point.proposed and self.point.task is self.work.origin
-
-
-def point_members(job: Submission) -> list[PointMember]:
-    """Return the points in a job that have not ended."""
-    return [member for member in job.members if isinstance(member, PointMember)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +98,28 @@ class Ended:
     number: int = 0
     recorded: bool = False
     unrecorded: bool = False
+
+
+def parameters_of(task: luigi.Task) -> dict[str, Any]:
+    """Return the parameters of a task that are both significant and public."""
+    return {
+        name: getattr(task, name)
+        for name, parameter in type(task).get_params()
+        if parameter.significant and parameter.visibility == ParameterVisibility.PUBLIC
+    }
+
+
+def describe(task: object) -> str:
+    """Return the text that shows a point to users: ``rate=0.1, batch=16``."""
+    if not isinstance(task, luigi.Task):
+        return f"{task!r:.60}"
+    values = ", ".join(f"{name}={value}" for name, value in parameters_of(task).items())
+    return f"{values:.200}" or task.task_family
+
+
+def name_of(task: JobTask) -> str:
+    """Return the name of a point, or its task as text if ``name`` raises an error."""
+    try:
+        return str(task.name)  # type: ignore[attr-defined]  # of each subclass
+    except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again
+        return str(task)

@@ -1,4 +1,4 @@
-"""The points of a sweep: collecting, validating and describing them."""
+"""The points of a sweep: collecting and validating them, alone and in shared jobs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import luigi
 import luigi.task
-from luigi.parameter import ParameterVisibility
 
+from luigi_pai.config import OpenPai
 from luigi_pai.console import user_error
-from luigi_pai.errors import Problem, SpecError
+from luigi_pai.errors import ConfigError, Problem, SpecError
+from luigi_pai.jobspec.arrays.jobs import check_alike
+from luigi_pai.jobspec.containers import for_containers
+from luigi_pai.jobspec.convert import Conversion
+from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.sweep.limits import LIMITS
-from luigi_pai.sweep.point import Point
-from luigi_pai.sweep.progress import Best
-from luigi_pai.sweep.shared_jobs import check_shared
+from luigi_pai.sweep.point import Point, describe
+from luigi_pai.sweep.rows import Best
 from luigi_pai.tasks.attributes import misspelt, users_classes
 from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.tasks.task_work import TaskWork
@@ -29,6 +32,8 @@ from luigi_pai.tasks.task_work import TaskWork
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.sweep.journal.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
@@ -41,6 +46,7 @@ _OTHERS = (
     "returns other points each time it is called, so that the sweep would never be complete: give "
     "random numbers a seed, as sample(..., seed=1) does"
 )
+_LEAVE_OUT = "leave points_per_job out"
 _LIKENESS = 0.85  # least similarity of a misspelled setting to a known one, see difflib
 
 
@@ -61,13 +67,18 @@ def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], l
         wrong[_NONE] = ["points"]
     warnings: Counter[str] = Counter()
     points: dict[str, Point] = {}
-    folders: dict[str, Point] = {}
+    firsts: dict[tuple[str, str | None], int] = {}
     for index, task in enumerate(listed):
         try:
             warnings.update(check_job(task))
-            point = Point(task, task.name, index)
-            _check_apart("name", point.name, point, points)
-            _check_apart("output_dir", task._output_folder(), point, folders)  # noqa: SLF001  of this package
+            folder = task._output_folder()  # noqa: SLF001  of this package
+            points.setdefault(task.name, Point(task, task.name))
+            for attribute, value in (("name", task.name), ("output_dir", folder)):
+                first = firsts.setdefault((attribute, value), index)
+                if first != index and value is not None:
+                    other = f"point {first} ({describe(listed[first])})"
+                    hint = f"let {attribute} depend on all parameters that differ"
+                    raise ValueError(f"has the {attribute} {value!r}, as {other} has; {hint}")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             for text in problem_texts(error):
                 wrong.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
@@ -76,15 +87,6 @@ def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], l
     if problems or wrong:
         raise SpecError(sweep.name, [*problems, *_problems(wrong)], "sweep")
     return list(points.values()), [f"{text} ({warnings[text]} of {len(listed)} points)" for text in warnings]
-
-
-def _check_apart(attribute: str, value: str | None, point: Point, firsts: dict[str, Point]) -> None:
-    """Raise ValueError if an earlier point has the name or output folder of a point; None is no folder."""
-    first = point if value is None else firsts.setdefault(value, point)
-    if first is not point:
-        other = f"point {first.index} ({describe(first.task)})"
-        hint = f"let {attribute} depend on all parameters that differ"
-        raise ValueError(f"has the {attribute} {value!r}, as {other} has; {hint}")
 
 
 def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, list[Point]]:
@@ -112,11 +114,7 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
 
 
 def points_of(sweep: PaiSweep) -> list[Any]:
-    """Return the points of a sweep, at most ``max_points`` + 1 of them.
-
-    Raises:
-        SpecError: ``points()`` raised an error; the text has the error and the line of the user's code.
-    """
+    """Return the points of a sweep, at most ``max_points`` + 1 of them; SpecError if ``points()`` failed."""
     try:
         if isinstance(inspect.getattr_static(sweep, "points"), property):
             raise TypeError("is a property; take @property away")  # noqa: TRY301
@@ -132,11 +130,7 @@ def _most(max_points: object) -> int:
 
 
 def iterated(points: Callable[[], Any]) -> Iterator[Any]:
-    """Yield the tasks that ``points()`` returns.
-
-    Raises:
-        TypeError: ``points()`` returns something that cannot be iterated.
-    """
+    """Yield the tasks that ``points()`` returns; raise TypeError if they cannot be iterated."""
     given = points()
     if not isinstance(given, Iterable):
         raise TypeError(f"returned {given!r:.60}; return a list of tasks")
@@ -153,12 +147,7 @@ def _problems(wrong: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
 
 
 def check_job(task: Any) -> list[str]:
-    """Return warnings about the job of a point.
-
-    Raises:
-        ValueError: the point is no task of this package.
-        SpecError: the job of the point is not valid.
-    """
+    """Return warnings about the job of a point; raise ValueError or SpecError if it is not valid."""
     if not isinstance(task, JobTask):
         what = "the class itself, not a task of it" if isinstance(task, type) else f"{type(task).__name__}"
         raise ValueError(f"is {what}; a point is a PaiTask or PaiProtocolTask")  # noqa: TRY004  one of many
@@ -168,23 +157,6 @@ def check_job(task: Any) -> list[str]:
 def too_many_points(most: int) -> str:
     """Return the problem of a sweep with more points than ``max_points``."""
     return f"there are more than max_points = {most}; set max_points to a higher number if you mean it"
-
-
-def parameters_of(task: luigi.Task) -> dict[str, Any]:
-    """Return the parameters of a task that are both significant and public."""
-    return {
-        name: getattr(task, name)
-        for name, parameter in type(task).get_params()
-        if parameter.significant and parameter.visibility == ParameterVisibility.PUBLIC
-    }
-
-
-def describe(task: object) -> str:
-    """Return the text that shows a point to users: ``rate=0.1, batch=16``."""
-    if not isinstance(task, luigi.Task):
-        return f"{task!r:.60}"
-    values = ", ".join(f"{name}={value}" for name, value in parameters_of(task).items())
-    return f"{values:.200}" or task.task_family
 
 
 def requirements_of(tasks: Iterable[Any]) -> list[luigi.Task]:
@@ -240,11 +212,7 @@ def _best_of(sweep: PaiSweep) -> Best | None:
 
 
 def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) -> None:
-    """Check that a journal belongs to this sweep.
-
-    Raises:
-        SpecError: the journal belongs to another sweep.
-    """
+    """Raise SpecError if a journal belongs to another sweep."""
     file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
     # if ``other`` does not exist, the sweep's file was moved from there, or ``other`` is on another machine
@@ -261,9 +229,7 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
 def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
     """Return the problem of a point with an incomplete requirement; None if it has no such requirement.
 
-    Args:
-        task: the point.
-        known: id of a task -> whether the task is complete; the checked requirements are added to it.
+    The requirements that are checked are added to ``known``: id of a task -> whether it is complete.
     """
     for required in requirements_of([task]):
         if required.task_id not in known:
@@ -293,9 +259,48 @@ def task_like(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
     return task
 
 
-def name_of(task: JobTask) -> str:
-    """Return the name of a point, or its task as text if ``name`` raises an error."""
-    try:
-        return str(task.name)  # type: ignore[attr-defined]  # of each subclass
-    except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again
-        return str(task)
+def check_shared(name: str, points: Sequence[Point]) -> None:
+    """Check that the points of a sweep can be instances of the same job; nothing is sent.
+
+    If the first job is a v1 job, warnings are logged about what it loses when it is converted to v2.
+
+    Raises:
+        SpecError: a point cannot share a job, or shared fields differ. The text names the point and fields.
+        ConfigError: ``api_version`` of the cluster is v1, or the points are on several clusters.
+    """
+    clusters = sorted({point.task.cluster or "" for point in points})
+    if len(clusters) > 1:
+        named = ", ".join(repr(cluster) if cluster else "that of [OpenPai]" for cluster in clusters)
+        raise ConfigError(f"points that share a job need the same cluster, but have {named}; {_LEAVE_OUT}")
+    settings = OpenPai.current(points[0].task.cluster)
+    if settings.api_version == "v1":
+        raise _no_arrays("api_version = v1 is set in luigi.cfg")
+    jobs = (
+        for_containers(point.task._job(), point.name, with_runtime=point.task.runtime)  # noqa: SLF001  of this package
+        for point in points
+    )
+    conversions = (as_protocol(job, settings) for job in jobs)
+    first = next(conversions)
+    for loss in first.notable_losses:
+        logger.warning("%s, jobs of a v2 cluster: %s", name, loss)
+    check_alike(each.protocol for each in itertools.chain([first], conversions))
+
+
+def check_cluster(book: Book) -> None:
+    """Raise ConfigError if a cluster does not support jobs with several points. This may take a request."""
+    if book.api.detector.detect() == "v1":
+        raise _no_arrays(f"{book.api.url} is an OpenPAI 0.7 to 0.14")
+
+
+def as_protocol(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:
+    """Return a job as a protocol; a v1 job is converted."""
+    if not isinstance(job, PaiJob):
+        return Conversion(job, ())
+    return settings.cluster().convert(job)
+
+
+def _no_arrays(why: str) -> ConfigError:
+    return ConfigError(
+        "points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP, where the instances of a job end "
+        f"independently, but {why}; {_LEAVE_OUT}"
+    )

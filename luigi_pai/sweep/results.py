@@ -17,78 +17,29 @@ A row has every column. Objects and lists are converted to other values, as ``do
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import luigi
 import luigi.format
 
-from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import SpecError
-from luigi_pai.jobspec.dialects.json_text import read_json
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.notebook import Link, html_table
-from luigi_pai.sweep.progress import ranked
-from luigi_pai.sweep.results_files import csv_text, json_parts, page_parts
-from luigi_pai.sweep.rows import FIXED, flattened, shown_value
+from luigi_pai.sweep.rows import shown_value
+from luigi_pai.sweep.sheet import Sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from luigi_pai.sweep.rows import Row
+    from luigi_pai.sweep.sheet import Summary
 
 _ON_CLUSTER = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
 _PARTIAL = "partial.json"
 _LARGEST = 500_000_000  # bytes of a table
 _MOST_SHOWN = 50  # maximum number of points that a notebook shows
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The summary of a sweep.
-
-    Attributes:
-        sweep: name of the sweep.
-        points: number of points.
-        complete: the sweep has succeeded, so its run no longer changes the table.
-        started_ms, updated_ms: start of the sweep's run and time of this summary, in ms since 1970 UTC.
-        digest: hash of the points' names, see ``points_digest``.
-        best: how the sweep declares its best point, such as ``max accuracy``; empty if it does not.
-        counts: state -> number of rows in this state; ``SweepResults.write`` counts the rows.
-    """
-
-    sweep: str
-    points: int
-    complete: bool
-    started_ms: int
-    updated_ms: int
-    digest: str
-    best: str = ""
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-
-class Sheet(NamedTuple):
-    """A table, as ``results.json`` has it.
-
-    Attributes:
-        summary: of the sweep.
-        columns: in the order of the table; those before ``state`` are parameters.
-        rows: for each point, a dict of column -> JSON value.
-    """
-
-    summary: Summary
-    columns: list[str]
-    rows: list[dict[str, Any]]
-
-
-def points_digest(names: Iterable[str]) -> str:
-    """Return a hash of the names of a sweep's points; their order does not change the hash."""
-    return hashlib.sha256("\n".join(sorted(names)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class SweepResults(luigi.Target):
@@ -119,11 +70,11 @@ class SweepResults(luigi.Target):
     def _repr_html_(self) -> str:
         """Return the table for a notebook, with a link to the page of each job."""
         try:
-            summary, columns, rows = self.read()
+            sheet = self.read()
         except FileNotFoundError:
             return html_table(("results",), [[f"no table in {self.folder} yet"]])
-        best, rows = ranked(summary.best, rows)
-        titles = [column for column in columns if column != "page"]
+        best, rows = sheet.ranked()
+        titles = [column for column in sheet.columns if column != "page"]
         cells = [
             [
                 Link(shown_value(row[title]), str(row["page"] or ""))
@@ -196,11 +147,10 @@ class SweepResults(luigi.Target):
             HdfsError: the file system failed.
             OSError: the local folder cannot be written.
         """
-        columns, flat = flattened(rows)
-        facts = asdict(summary) | {"counts": dict(Counter(row["state"] for row in flat))}
-        self._replace("csv", [csv_text(columns, flat)])
-        self._replace("html", page_parts(facts, columns, flat))
-        self._replace("json" if summary.complete else _PARTIAL, json_parts(facts, columns, flat))
+        sheet = Sheet.from_rows(rows, summary)
+        self._replace("csv", [sheet.csv_text()])
+        self._replace("html", sheet.page_parts())
+        self._replace("json" if summary.complete else _PARTIAL, sheet.json_parts())
         if summary.complete and (partial := self._file(_PARTIAL)).exists():
             partial.remove()
 
@@ -217,28 +167,15 @@ class SweepResults(luigi.Target):
 
     def _sheet(self, ending: str) -> Sheet | None:
         """Return the table in a file; None if the file does not exist."""
-        data = self._content(self.path(ending))
-        if data is None:
-            return None
-        try:
-            document = read_json(data.decode(), self.path(ending))
-            if _is_table(document):
-                return Sheet(Summary(**document["summary"]), document["columns"], document["rows"])
-        except (SpecError, ValueError, TypeError, KeyError, AttributeError):
-            pass
-        raise ValueError(
-            f"{self.path(ending)} is not the table of a sweep; remove the file, and run the sweep again: it "
-            "collects the points anew"
-        )
-
-    def _content(self, path: str) -> bytes | None:
+        path = self.path(ending)
         if self.is_on_cluster:
             from luigi_pai.files.of_cluster import cluster_files  # noqa: PLC0415  costs what only files need
             from luigi_pai.files.small_files import read_small  # noqa: PLC0415  as above
 
-            return read_small(cluster_files(path=path), path, _LARGEST)
+            data = read_small(cluster_files(path=path), path, _LARGEST)
+            return None if data is None else Sheet.from_json(data, path)
         try:
-            return Path(path).read_bytes()
+            return Sheet.from_json(Path(path).read_bytes(), path)
         except FileNotFoundError:
             return None
 
@@ -248,22 +185,6 @@ class _NamedColumns(dict[str, Any]):
 
     def __missing__(self, column: str) -> Any:
         raise KeyError(f"no column {column!r}{nearest(str(column), self)}")
-
-
-def _is_table(document: Any) -> bool:
-    """Return whether a JSON document is a table. If it is not, this may also raise an error."""
-    summary, columns, rows = (document[key] for key in Sheet._fields)
-    numbers = [summary[key] for key in ("points", "started_ms", "updated_ms")]
-    return (
-        isinstance(summary["complete"], bool)
-        and all(isinstance(summary.get(key, ""), str) for key in ("sweep", "digest", "best"))
-        and all(isinstance(number, int) for number in (*numbers, *summary["counts"].values()))
-        and max(map(abs, numbers)) < LATEST_MS
-        and isinstance(columns, list)
-        and {str(column) for column in columns}.issuperset(FIXED)
-        and isinstance(rows, list)
-        and all(isinstance(row["state"], str) and row.keys() >= {*columns} for row in rows)
-    )
 
 
 def is_on_cluster(folder: str) -> bool:

@@ -1,12 +1,16 @@
-"""The rows of a sweep's table: a row for each point, and the columns of its parameters and its result."""
+"""The rows of a sweep's table, one for each point: their columns, their values, and the best row."""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
+
+from luigi_pai.jobspec.hints import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -16,6 +20,7 @@ FIXED = ("state", "seconds", "job", "page", "error")
 
 _MOST_VALUES = 100  # values in the result of a point
 _LONGEST_VALUE = 1000  # characters
+_LONGEST_WHERE = 100  # characters of the parameters of the best point
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +123,91 @@ def shown_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+class Best:
+    """The best point so far.
+
+    Args:
+        declaration: ``max COLUMN`` or ``min COLUMN``.
+
+    Attributes:
+        declaration: as given.
+        sign: 1 for max, -1 for min.
+        column: the name of the column.
+
+    Raises:
+        ValueError: the declaration has neither of these forms.
+    """
+
+    def __init__(self, declaration: str) -> None:
+        words = declaration.split() if isinstance(declaration, str) else []
+        if len(words) != 2 or words[0] not in ("max", "min"):  # noqa: PLR2004
+            raise ValueError(f"{declaration!r} is not max COLUMN or min COLUMN, such as 'max accuracy'")
+        self.declaration = declaration
+        self.sign = 1 if words[0] == "max" else -1
+        self.column = words[1]
+        self._value: float | None = None
+        self._where = ""
+        self._results: set[str] = set()  # columns of the results
+        self._numbers: set[str] = set()  # those with a number
+        self._is_there = False
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add the row of a point that has ended.
+
+        Args:
+            row: column -> value, in the order of the table: the parameters, ``state``, the result.
+        """
+        if row["state"] != "SUCCEEDED":
+            return
+        columns = list(row)
+        parameters = columns[: columns.index("state")]
+        results = {*columns}.difference(parameters, FIXED)
+        self._results |= results
+        self._numbers |= {column for column in results if _is_number(row[column])}
+        self._is_there |= self.column in columns
+        value: Any = row.get(self.column)
+        if _is_number(value) and (self._value is None or self.sign * value > self.sign * self._value):
+            self._value = value
+            given = [name for name in parameters if row[name] is not None]
+            self._where = ", ".join(f"{name}={shown_value(row[name])}" for name in given)
+
+    def rank(self, row: Mapping[str, Any]) -> float:
+        """Return a key that sorts rows: the best row is first, and rows that cannot be the best are last."""
+        counts = row["state"] == "SUCCEEDED" and _is_number(row.get(self.column))
+        return -self.sign * row[self.column] if counts else math.inf
+
+    def missing(self) -> str:
+        """Return a problem, if points have results but no point has the column, or else an empty text."""
+        if self._value is not None or not self._results:
+            return ""
+        number = "a number in " if self._is_there else ""
+        return f"no point has {number}{self.column}{nearest(self.column, sorted(self._numbers))}"
+
+    def __str__(self) -> str:
+        if self._value is None:
+            return ""
+        where = shorten(self._where, _LONGEST_WHERE, placeholder=" ...")
+        return f"best {self.column} {self._value:.6g}" + (f" ({where})" if where else "")
+
+
+def ranked(declaration: str, rows: Iterable[Mapping[str, Any]]) -> tuple[str, list[Any]]:
+    """Return the best point in words, and rows with the best row first.
+
+    The words are empty, and the rows in the given order, if the declaration or no row says what is best.
+    """
+    rows = list(rows)
+    try:
+        best = Best(declaration)
+    except ValueError:
+        return "", rows
+    for row in rows:
+        best.add(row)
+    return str(best), sorted(rows, key=best.rank)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= sys.float_info.max  # an int may be larger than any float

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.console import first_line, user_error
+from luigi_pai.durations import counted
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.files.errors import HdfsError
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.point import Ended, Point
+from luigi_pai.sweep.point import Ended, Point, describe, name_of
 from luigi_pai.sweep.points import (
     check_job,
-    describe,
     iterated,
     missing_requirement,
-    name_of,
     problem_texts,
     task_like,
     too_many_points,
@@ -50,18 +49,11 @@ class Source:
     A search is asked for a point when another job may start. Its generator yields None to wait until another
     point has ended. A task that is yielded again is not run again; ``tell`` gets the row of the first run.
 
-    ``draw`` first returns the points that have submissions. A search repeats the proposals and ``tell`` calls
+    ``drawn`` first yields the points that have submissions. A search repeats the proposals and ``tell`` calls
     of earlier runs in the order of the journal. A recorded point that is not proposed again is recreated from
     its parameters, so that its job is watched, and its row stays in the table. Because others may be able to
     write the journal, such a point is never submitted, its class is one whose tasks ``points()`` has yielded
     in this run, and it is dropped if the server does not confirm it.
-
-    Args:
-        sweep: the sweep.
-        points: in their order; empty for a search.
-        limits: of the sweep.
-        journal: the sweep's journal, already read.
-        table: of the sweep.
 
     Attributes:
         points: all known points, in their order.
@@ -81,13 +73,12 @@ class Source:
         self._journal = journal
         self._table = table
         self._by_name: dict[str, Point] = {}
-        self._rows: dict[str, Mapping[str, Any]] = {}
-        self._untold: dict[str, list[JobTask]] = {}  # point name -> yielded tasks not yet passed to tell()
+        self._rows: dict[str, Mapping[str, Any]] = {}  # of the points that have ended
         self._yielded = 0
         self._waits, self._ended = False, not sweep.is_search
         self._complete: dict[str, bool] = {}  # ids of tasks that points require -> whether they are complete
         for point in points:
-            point.record = journal.of(point.name)
+            point.record = journal.record(point.name)
         if sweep.is_search:
             sweep._recall(journal.notes)  # noqa: SLF001  of this package
             self._tasks = iterated(sweep.points)
@@ -111,31 +102,29 @@ class Source:
 
     @property
     def left(self) -> int:
-        """Number of known points that ``draw`` is still to return, including points that were put back."""
+        """Number of known points that ``drawn`` is still to yield, including points that were put back."""
         return len(self._again)
 
     def put_back(self, point: Point) -> None:
-        """Let ``draw`` return a point again, after the other known points."""
+        """Let ``drawn`` yield a point again, after the other known points."""
         self._again.append(point)
 
     def drawn(self, points: list[Point], most: int) -> Iterator[Ended]:
         """Append up to ``most`` points to ``points``, and yield the ends of points that need no job.
 
-        If this raises one of the errors of ``draw``, the points that were appended are to be put back.
+        Raises:
+            PaiError, OSError: the journal cannot be written, or a server is away. Put back the points
+                that were appended, and call again later.
+            PaiSweepFailed: another process runs the search.
         """
-        while len(points) < most and (drawn := self.draw()) is not None:
+        while len(points) < most and (drawn := self._draw()) is not None:
             if isinstance(drawn, Ended):
                 yield drawn
             else:
                 points.append(drawn)
 
-    def draw(self) -> Point | Ended | None:
-        """Return the next point, or its end if it has ended or cannot run; None if there is no point now.
-
-        Raises:
-            PaiError, OSError: the journal cannot be written, or a server does not answer. Call again later.
-            PaiSweepFailed: another process runs the search.
-        """
+    def _draw(self) -> Point | Ended | None:
+        """Return the next point, or its end if it has ended or cannot run; None if there is no point now."""
         point = self._again.popleft() if self._again else self._propose()
         if point is None:
             return None
@@ -152,7 +141,7 @@ class Source:
 
     def _ended_before(self, point: Point) -> Ended | None:
         """Return the recorded end of a point of a list; None if it failed before it had a job."""
-        ended = self._table.known(point)
+        ended = self._table.recorded_end(point)
         return ended if ended is not None and (ended.row.is_good or ended.row.job) else None
 
     def _checked(self, point: Point) -> Point | Ended:
@@ -161,7 +150,7 @@ class Source:
             task = point.task  # the event has what ``_recreate`` needs
             texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
             self._journal.ask(self._event("asked", point.name, family=task.task_family, parameters=texts))
-        if (ended := self._table.known(point)) is not None:
+        if (ended := self._table.recorded_end(point)) is not None:
             return ended
         if (missing := missing_requirement(point.task, self._complete)) is not None:
             return Ended(point, Row("FAILED", error=missing))
@@ -169,12 +158,7 @@ class Source:
         return point
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Call ``tell`` of a search, as many times as its generator has yielded the point.
-
-        Args:
-            point: the point, which has ended.
-            row: its row of the table, as column -> value.
-        """
+        """Call ``tell`` of a search about a point that has ended, as often as its generator yielded it."""
         if not self._sweep.is_search:
             return
         self._waits = False
@@ -182,7 +166,7 @@ class Source:
             self._is_warned = True
             logger.warning(_OTHERS, self._table.sweep)
         self._rows[point.name] = row
-        tasks = self._untold.pop(point.name, [])
+        tasks, point.untold = point.untold, []
         if tasks and not point.record.told:
             self._journal.note(self._event("told", point.name))
         for task in tasks:
@@ -227,15 +211,14 @@ class Source:
             return None
         known = self._by_name.get(name)
         if known is not None and not known.proposed:  # from now on, the task of the journal is not used
-            known.task, known.proposed = task, True
-            self._untold[name] = []
-        self._untold.setdefault(name, []).append(task)
+            known.task, known.proposed, known.untold = task, True, []
+        point = known or self._added(task, name)
+        point.untold.append(task)
         self.dropped.pop(name, None)
-        return self._added(task, name) if known is None else None
+        return point if known is None else None
 
     def _added(self, task: JobTask, name: str, *, proposed: bool = True) -> Point:
-        point = Point(task, name, len(self.points), self._journal.of(name), proposed=proposed)
-        self._by_name[name] = point
+        self._by_name[name] = point = Point(task, name, self._journal.record(name), proposed=proposed)
         self.points.append(point)
         return point
 
@@ -295,7 +278,7 @@ class Source:
         kinds = {point.task.task_family: point.task for point in self.points}
         made = 0
         for name in names:
-            asked = self._journal.of(name).asked
+            asked = self._journal.record(name).asked
             assert asked is not None
             try:
                 if made >= most:
@@ -309,8 +292,7 @@ class Source:
                 self.dropped[name] = first_line(error)
             else:
                 made += 1
-                self._untold[name] = [task]
-                self._added(task, name, proposed=False)
+                self._added(task, name, proposed=False).untold = [task]
 
     def drop(self, point: Point, why: str) -> None:
         """Drop a recorded point that the cluster does not confirm, if it was not proposed meanwhile."""
@@ -319,7 +301,7 @@ class Source:
             self.put_back(point)
             return
         self.dropped[point.name] = why
-        del self._by_name[point.name], self._untold[point.name]
+        del self._by_name[point.name]
         self.points.remove(point)
         self._waits = False
 
@@ -328,19 +310,12 @@ class Source:
         first = next((name for _, name in self._journal.history if name in self.dropped), None)
         if first is None:
             return
-        asked = self._journal.of(first).asked
-        count = len(self.dropped)
-        what, them = (
-            ("1 recorded point is", "it") if count == 1 else (f"{count:,} recorded points are", "them")
+        asked = self._journal.record(first).asked
+        verb, them = ("is", "it") if len(self.dropped) == 1 else ("are", "them")
+        place = "the journal" if asked is None else asked.place
+        text = (
+            f"{counted(len(self.dropped), 'recorded point')} {verb} ignored, because points() does not "
+            f"propose {them} in this run; no job is submitted for {them}. The first is "
+            f"{printable(first)[:_LONGEST]}, in {place}: {printable(self.dropped[first])}"
         )
-        logger.warning(
-            "%s: %s ignored, because points() does not propose %s in this run; no job is submitted for %s. "
-            "The first is %s, in %s: %s",
-            self._table.sweep,
-            what,
-            them,
-            them,
-            printable(first)[:_LONGEST],
-            "the journal" if asked is None else asked.place,
-            printable(self.dropped[first]),
-        )
+        logger.warning("%s: %s", self._table.sweep, text)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 from collections import deque
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,25 +18,25 @@ from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.jobspec.arrays.jobs import array_of
 from luigi_pai.jobspec.names import array_name
 from luigi_pai.sweep.packs import AT_ONCE, run_in_thread
+from luigi_pai.sweep.points import as_protocol, check_cluster
 from luigi_pai.sweep.rows import Row
-from luigi_pai.sweep.shared_jobs import as_protocol, check_cluster
 from luigi_pai.work.decide import Refuse, Submit, decide
 from luigi_pai.work.lookup import check_unique, look_up, situation
 from luigi_pai.work.piece import RECENT
 from luigi_pai.work.stopping import OF_ALL
 from luigi_pai.work.submission import Submission
-from luigi_pai.work.submit import Ledger, Submitter, add_tags
+from luigi_pai.work.submit import Submitter, add_tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.sweep.journal.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.packs import Pack
-    from luigi_pai.sweep.point import PointMember
-    from luigi_pai.work.claims import Claim
+    from luigi_pai.sweep.point import Point
     from luigi_pai.work.decide import Situation
     from luigi_pai.work.submission import InFlight
 
@@ -50,120 +49,95 @@ class NotConfirmedError(PaiError):
     """The cluster does not confirm a point that only the journal of a search names."""
 
 
-class JournalLedger(Ledger):
-    """Notes the claims of points in the journal of their sweep, in one write before their job is posted.
-
-    For points without claims on the cluster, the journal also decides between machines that share its folder.
-
-    Args:
-        journal: of the sweep.
-    """
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-
-    def begin(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Note claims before their job is posted; return them, or earlier claims of the same submissions."""
-        return self._journal.begin(claims)
-
-    def release(self, claims: Sequence[Claim]) -> None:
-        """Note that the job of these claims was certainly not submitted."""
-        for claim in claims:
-            self._journal.release(claim.name, claim.number)
-
-
 class Starter:
-    """Starts points.
-
-    Args:
-        journal: of the sweep.
-        limits: of the sweep.
-        in_flight: gets each job before its first post.
-    """
+    """Starts points. ``in_flight`` gets each job before its first post."""
 
     def __init__(self, journal: Journal, limits: SweepLimits, in_flight: InFlight) -> None:
         self._journal = journal
         self._limits = limits
-        self._submitter = Submitter(in_flight, JournalLedger(journal), single=False)
+        self._submitter = Submitter(in_flight, journal, single=False)
 
-    def start(self, pack: Pack) -> list[tuple[PointMember, Result]]:
-        """Look up the points of a pack; if they have been looked up, submit them in an array."""
-        results = self.begin(pack.members) if pack.name is None else self.submit(pack)
-        for member, result in results:
-            if isinstance(result, Submission):  # the next that it needs is its end
-                member.save_memory()
-        return results
-
-    def begin(self, members: Sequence[PointMember]) -> list[tuple[PointMember, Result]]:
-        """Look up points, and submit each point that needs a job and is not to share one.
+    def start(self, pack: Pack) -> list[tuple[Point, Result]]:
+        """Look up the points of a pack; if they have been looked up, submit them in an array.
 
         Raises:
+            SpecError: the points differ in shared fields, or the array is too large; no job was sent.
             ConfigError: the cluster does not support arrays.
-            PaiApiError: the cluster cannot be reached, or refuses the user.
+            PaiError: the cluster cannot be reached or refuses the user; the message says whether an array may
+                have been submitted.
             HdfsError: the file system failed, but another try may succeed.
         """
-        book = members[0].work.book
+        results = self._begin(pack.points) if pack.name is None else self._submit(pack)
+        for point, result in results:
+            if isinstance(result, Submission):  # the next that it needs is its end
+                point.save_memory()
+        return results
+
+    def _begin(self, points: Sequence[Point]) -> list[tuple[Point, Result]]:
+        """Look up points, and submit each point that needs a job and is not to share one."""
+        book = points[0].work.book
         if self._limits.points_per_job > 1:
             Retry(book.api.polling.patience, book.api.clock).call(lambda: check_cluster(book))
-        results: list[tuple[PointMember, Result]] = []
-        for member in members:
+        results: list[tuple[Point, Result]] = []
+        for point in points:
             result: Result
             try:
-                result = self._begin(member) if member.is_proposed else _confirmed(member)
+                result = self._begin_one(point) if point.is_proposed else _confirmed(point)
             except Exception as error:
                 if isinstance(error, OF_ALL) or (isinstance(error, PaiError) and error.transient):
                     raise
                 result = error
-            results.append((member, result))
+            results.append((point, result))
         return results
 
-    def _begin(self, member: PointMember) -> Result:
-        member.work.options.check()
-        known = self._known(member)
+    def _begin_one(self, point: Point) -> Result:
+        point.work.options.check()
+        known = self._known(point)
         decision = decide(known)
         if isinstance(decision, Refuse):
             raise decision.error
         if not isinstance(decision, Submit):
-            return Row("SUCCEEDED") if decision.entry is None else _taken_over(member, decision.entry)
-        if member.point.record.pruned:
+            return Row("SUCCEEDED") if decision.entry is None else _taken_over(point, decision.entry)
+        if point.record.pruned:
             return Row("PRUNED")
-        member.evidence.check_folder_is_ours()
-        entry, member.number = known.entry, decision.number
+        point.evidence.check_folder_is_ours()
+        entry, point.number = known.entry, decision.number
         if entry is not None and entry.void:
-            self._journal.release(member.point.name, entry.number)
+            self._journal.withdraw(point.name, entry.number)
         if decision.wait:
             return None
         # a claimed job of its own that has not arrived is sent again as it was recorded
         is_again = bool(decision.reason) and entry is not None and entry.number == decision.number
         if decision.array is not None or (self._limits.points_per_job > 1 and not is_again):
             return decision
-        return self._submit_alone(member, decision)
+        if decision.reason:
+            logger.warning("%s", decision.reason)
+        return _counted(self._submitter.submit([point]).job)
 
-    def _known(self, member: PointMember) -> Situation:
+    def _known(self, point: Point) -> Situation:
         """Return what the decision about a point depends on. A recent list may replace its lookup."""
-        work, evidence, point = member.work, member.evidence, member.point
+        work, evidence = point.work, point.evidence
         evidence.noted = point.record.claim
         # if the list lacks the point's job by mistake, a 409 or a claim still prevents a second job
         is_corrected = self._limits.points_per_job == 1 or evidence.is_durable
-        is_first = not member.looked_up and point.record.claim is None
+        is_first = not point.looked_up and point.record.claim is None
         is_new = is_first and work.book.is_unlisted(point.name, is_corrected=is_corrected)
         if is_new and evidence.last() is None:
             check_unique(work)
             known = situation(work, evidence, None)
         else:
-            known = look_up(work, evidence, max_age=0.0 if member.looked_up else RECENT)
-        member.looked_up = work.book.api.clock.monotonic()
+            known = look_up(work, evidence, max_age=0.0 if point.looked_up else RECENT)
+        point.looked_up = work.book.api.clock.monotonic()
         entry = known.entry
-        is_final = entry is not None and entry.failed and not self._is_old(entry, member)
+        is_final = entry is not None and entry.failed and not self._is_old(entry.number, point)
         return replace(known, shares_jobs=True, is_final=is_final)
 
-    def _is_old(self, entry: Entry, member: PointMember) -> bool:
+    def _is_old(self, number: int, point: Point) -> bool:
         """Return whether a failed submission no longer counts, which lets the point be submitted again.
 
         This is so if there is a later submission, if this run retries the failed submission, or if a new run
         has given the point new attempts. Before True is returned, events of other processes are read.
         """
-        number, point = entry.number, member.point
         if point.posted >= self._limits.attempts(point):
             return False
         for is_read in (False, True):
@@ -174,63 +148,48 @@ class Starter:
                 return False
         return True
 
-    def _submit_alone(self, member: PointMember, decision: Submit) -> Submission | None:
-        """Submit a point as a job of its own; return None if it is to be looked up again."""
-        if decision.reason:
-            logger.warning("%s", decision.reason)
-        return self._taken(self._submitter.submit([member]).job)
-
-    def submit(self, pack: Pack) -> list[tuple[PointMember, Result]]:
-        """Submit an array of the points that can be claimed. All other points are to be looked up again.
-
-        Raises:
-            SpecError: the points differ in shared fields, or the array is too large; no job was sent.
-            PaiError: the text says whether the array was not submitted, or may have been submitted.
-        """
-        members, clock = pack.members, pack.members[0].work.book.api.clock
-        if any(clock.monotonic() - member.looked_up > RECENT for member in members):
-            return [(member, None) for member in members]
-        settings = OpenPai.current(members[0].point.task.cluster)
+    def _submit(self, pack: Pack) -> list[tuple[Point, Result]]:
+        """Submit an array of the points that can be claimed. All other points are to be looked up again."""
+        points, clock = pack.points, pack.points[0].work.book.api.clock
+        if any(clock.monotonic() - point.looked_up > RECENT for point in points):
+            return [(point, None) for point in points]
+        settings = OpenPai.current(points[0].task.cluster)
 
         def build(name: str, jobs: list[Any]) -> JobProtocol:
             return array_of(name, [as_protocol(job, settings).protocol for job in jobs])
 
-        name = pack.name or array_name(member.own_name for member in members)
-        job = self._taken(self._submitter.submit(members, name, build).job)
-        return [(member, job if job is not None and member in job.members else None) for member in members]
-
-    def _taken(self, job: Submission | None) -> Submission | None:
-        """Count the attempts of a job that was posted."""
-        for member in () if job is None else job.members:
-            member.point.posted += 1  # type: ignore[attr-defined]  # of points only
-        return job
+        name = pack.name or array_name(point.own_name for point in points)
+        job = _counted(self._submitter.submit(points, name, build).job)
+        return [(point, job if job is not None and point in job.members else None) for point in points]
 
 
 class Tags:
     """Adds tags to submitted jobs, in up to eight threads, so that the start of another point need not wait.
 
     Attributes:
+        jobs: the submitted jobs without tags; they get the tags of their first points.
         running: the threads.
     """
 
     def __init__(self) -> None:
+        self.jobs: deque[Submission] = deque()
         self.running: list[Future[None]] = []
-        self._jobs: deque[Submission] = deque()
-
-    def add(self, job: Submission) -> None:
-        """Let the next step add the tags of its first point to a job that was submitted just now."""
-        self._jobs.append(job)
 
     def step(self) -> None:
-        """Start threads for the added jobs."""
+        """Start threads."""
         self.running = [future for future in self.running if not future.done()]
-        while self._jobs and len(self.running) < AT_ONCE:
-            job, future = self._jobs.popleft(), Future[None]()
-            self.running.append(future)
-            run_in_thread(functools.partial(_add_tags, job), future)
+        while self.jobs and len(self.running) < AT_ONCE:
+            self.running.append(run_in_thread(functools.partial(_add_tags, self.jobs.popleft())))
 
 
-def _confirmed(member: PointMember) -> Submission:
+def _counted(job: Submission | None) -> Submission | None:
+    """Count the attempts of a job that was posted."""
+    for point in () if job is None else job.members:
+        point.posted += 1  # type: ignore[attr-defined]  # of points only
+    return job
+
+
+def _confirmed(point: Point) -> Submission:
     """Look up a point that only the journal names, and return its job, which the user must have submitted.
 
     Others may have written the journal, so its parameters are confirmed by the server before they are used:
@@ -239,7 +198,7 @@ def _confirmed(member: PointMember) -> Submission:
     Raises:
         NotConfirmedError: there is no such job.
     """
-    work, api = member.work, member.work.book.api
+    work, api = point.work, point.work.book.api
     entry = work.book.latest(work.name)
     if entry is None or entry.status is None:
         raise NotConfirmedError("the server has no such job")
@@ -249,14 +208,13 @@ def _confirmed(member: PointMember) -> Submission:
         theirs = api.dialect.output_folder(stored)
         if work.folder is None or theirs is None or not fs.is_same(work.folder, theirs):
             raise NotConfirmedError(f"the output folder of job {entry.job!r} is {theirs}, not {work.folder}")
-    return _taken_over(member, entry)
+    return _taken_over(point, entry)
 
 
-def _taken_over(member: PointMember, entry: Entry) -> Submission:
-    entry = replace(entry, posted=False)
+def _taken_over(point: Point, entry: Entry) -> Submission:
     if entry.index is None:
-        member.evidence.check_taken_over(entry.known)
-    return Submission.of_entry(member, entry)
+        point.evidence.check_taken_over(entry.known)
+    return Submission.of_entry(point, replace(entry, posted=False))
 
 
 def _add_tags(job: Submission) -> None:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import luigi
 
+from luigi_pai.api.retries import Retry
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import SpecError
 from luigi_pai.sweep.limits import LIMITS, SweepLimits
-from luigi_pai.sweep.results import SweepResults, points_digest
+from luigi_pai.sweep.results import SweepResults
+from luigi_pai.sweep.sheet import points_digest
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.class_checks import text_problems, warn_of_class
 from luigi_pai.tasks.luigi_page import has_page
@@ -189,23 +191,23 @@ class PaiSweep(Task):
         warn_of_class(type(self))
         if type(self).output is not PaiSweep.output:
             return bool(super().complete())  # type: ignore[no-untyped-call]
-        from luigi_pai.sweep.journal.journal import Journal, retried  # noqa: PLC0415  loads files
+        from luigi_pai.sweep.journal.journal import Journal  # noqa: PLC0415  loads files
         from luigi_pai.sweep.points import points_of  # noqa: PLC0415
 
-        limits = SweepLimits.of(self)
+        limits = SweepLimits.from_sweep(self)
         if problems := limits.problems():
             raise SpecError(self.name, problems, "sweep")
         clock, results = OpenPai.current().cluster().clock, self.results
-        names = [] if self.is_search else [getattr(point, "name", "") for point in points_of(self)]
+        names: list[str] = []
         if not self.is_search:
+            names = [getattr(point, "name", "") for point in points_of(self)]
             self._points_before = set(names)
         journal = Journal(results.folder, clock)
-        retried(journal.read, clock, _PATIENCE)
+        Retry(_PATIENCE, clock).call(journal.read)
+        is_over = bool(names)
         if self.is_search:
             is_over = journal.over and journal.complete and self._budget <= journal.budget
             names = journal.asked
-        else:
-            is_over = bool(names)
         if not is_over or not journal.is_complete(names, limits.failures(len(names))):
             return False
         summary = results.complete_summary()

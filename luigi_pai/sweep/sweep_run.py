@@ -12,26 +12,26 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.retries import Retry
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
+from luigi_pai.durations import counted
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
 from luigi_pai.notebook import Drawing, is_notebook
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.engine import Engine
-from luigi_pai.sweep.journal.journal import Journal, retried
+from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
-from luigi_pai.sweep.points import check_journal, checked_sweep, file_of
-from luigi_pai.sweep.shared_jobs import check_cluster, check_shared
+from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, checked_sweep, file_of
 from luigi_pai.sweep.source import Source
-from luigi_pai.sweep.stopping import counted_jobs
 from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
 from luigi_pai.tasks.luigi_page import LuigiPage, answered_within, may_send_messages
 from luigi_pai.work.signals import before_signals
 from luigi_pai.work.stopping import stop_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from luigi_pai.sweep.sweep import PaiSweep
     from luigi_pai.work.submission import Submission
@@ -49,9 +49,6 @@ _RESOURCE = "pai"  # Luigi's resource; each job takes one unit of it
 class SweepRun:
     """A run of a sweep.
 
-    Args:
-        sweep: the task.
-
     Raises:
         SpecError: the sweep or some of its points are not valid; the error names all problems.
         ConfigError: a setting is wrong.
@@ -62,20 +59,19 @@ class SweepRun:
         self._sweep = sweep
         self._name, file = sweep.name, file_of(sweep)
         settings = OpenPai.current()
-        self._clock = settings.cluster().clock
-        self._patience = settings.poll_patience
-        self._limits = SweepLimits.of(sweep)
+        self._clock, self._patience = settings.cluster().clock, settings.poll_patience
+        self._limits = SweepLimits.from_sweep(sweep)
         self._journal = Journal(sweep.results.folder, self._clock)
         best, points = checked_sweep(sweep, self._limits)
         if self._limits.parallel_jobs == 0 and not may_send_messages(sweep):
             raise SpecError(self._name, [Problem("parallel_jobs", _NOTHING)], "sweep")
-        retried(self._journal.read, self._clock, self._patience)
+        self._retry(self._journal.read)
         check_journal(sweep, self._journal, points)
         self._is_complete = not sweep.is_search and self._journal.is_complete(
             (point.name for point in points), self._limits.failures(len(points))
         )
         if not self._is_complete:
-            retried(lambda: self._journal.start(self._name, file), self._clock, self._patience)
+            self._retry(lambda: self._journal.start(self._name, file))
         self._table = Table(sweep.results, self._name, self._journal, self._clock, best)
         self._progress = self._table.progress
         self._source = Source(sweep, points, self._limits, self._journal, self._table)
@@ -93,6 +89,10 @@ class SweepRun:
         self._reasons: WaitingReasons | None = None
         self._reason = ""
 
+    def _retry(self, act: Callable[[], object]) -> None:
+        """Call a function; transient errors are retried."""
+        Retry(self._patience, self._clock).call(act)
+
     def execute(self) -> None:
         """Run all points.
 
@@ -109,10 +109,16 @@ class SweepRun:
         logger.info("%s: results go to %s", self._name, self._sweep.results.folder)
         try:
             with before_signals(self._killed) as check_signals:
-                while not self._step():
+                self._engine.step()
+                while not (self._engine.done or self._engine.is_hopeless):
+                    self._show()
+                    self._table.write_if_due()
                     check_signals()
                     idle = min(self._engine.idle(), self._table.idle(), self._progress.idle() or 1.0)
-                    self._pause(idle)
+                    pause = max(idle, _LEAST_PAUSE)
+                    # a message of the scheduler ends the pause
+                    next(answered_within(self._sweep, pause, self._clock, self._handle), None)
+                    self._engine.step()
         except PaiApiError as error:
             self._save()
             raise error.extended(self._continuing()) from None
@@ -128,33 +134,16 @@ class SweepRun:
             self._source.warn_of_dropped()
         self._conclude()
 
-    def _step(self) -> bool:
-        """Do the work that is due, and return whether the sweep has ended."""
-        self._engine.step()
-        if self._engine.done or self._engine.is_hopeless:
-            return True
-        self._show()
-        self._table.write_if_due()
-        return False
-
-    def _pause(self, seconds: float) -> None:
-        """Wait some seconds, or until a message of the scheduler was handled."""
-        for _ in answered_within(self._sweep, max(seconds, _LEAST_PAUSE), self._clock, self._handle):
-            return
-
     # showing
 
     def _show(self) -> None:
         """Show the progress in the log, on a terminal and on Luigi's page."""
-        jobs = math.ceil(self._source.left / self._limits.points_per_job)
-        window = self._engine.window
-        if not self._pace_shown and window is not None:
-            text = pace(window, self._source.left, self._limits.points_per_job)
-            if text is not None:
-                self._pace_shown = True
-                logger.info("%s: %s", self._name, text)
-        total = self._source.total
-        line = self._progress.line(total, seconds_to_submit(window, jobs))
+        left, per_job = self._source.left, self._limits.points_per_job
+        window, total = self._engine.window, self._source.total
+        if not self._pace_shown and (text := pace(window, left, per_job)) is not None:
+            self._pace_shown = True
+            logger.info("%s: %s", self._name, text)
+        line = self._progress.line(total, seconds_to_submit(window, math.ceil(left / per_job)))
         if line is not None:
             if self._drawing is None:
                 logger.info("%s: %s", self._name, line)
@@ -192,25 +181,17 @@ class SweepRun:
 
     def _handle(self, message: str) -> str:
         """Handle a message and return the response."""
-        if message.lower() == "stop":
-            text = self._engine.stop()
-        elif message.lower() == "status":
+        if message.lower() == "status":
             return self._progress.text(self._source.total)
-        else:
-            try:
-                text = self._change(message)
-            except (ValueError, PaiApiError) as error:
-                return str(error)
+        try:
+            text = self._engine.stop() if message.lower() == "stop" else self._change(message)
+        except (ValueError, PaiApiError) as error:
+            return str(error)
         logger.info("%s: by message: %s", self._name, text)
         return text
 
     def _change(self, message: str) -> str:
-        """Change a limit, and return a text about the change.
-
-        Raises:
-            ValueError: the message is not valid, or the points cannot share jobs; nothing is changed.
-            PaiApiError: the cluster does not answer whether it supports shared jobs; nothing is changed.
-        """
+        """Change a limit, and return a message about it; nothing is changed if this raises an error."""
         changed, points, book = replace(self._limits), self._source.points, self._engine.book
         changed.change(message)
         if changed.points_per_job > self._limits.points_per_job == 1 and points:
@@ -228,7 +209,7 @@ class SweepRun:
         to_stop = [job for job in jobs if job.members[0].work.options["on_kill"] == "stop"]
         self._journal.again([member.work.name for job in to_stop for member in job.members])
         stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN)
-        asked = f"{counted_jobs(len(stopped))} asked to stop; " if stopped else ""
+        asked = f"{counted(len(stopped), 'job')} asked to stop; " if stopped else ""
         continuing = self._continuing(stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
         with contextlib.suppress(PaiError, OSError):
@@ -236,22 +217,19 @@ class SweepRun:
             self._table.write(complete=False)
 
     def _continuing(self, stopped: Sequence[Submission] = ()) -> str:
-        """Return a text that says how many jobs continue, and that the next run takes them over.
+        """Return how many jobs continue without the ``stopped`` ones, or how to go on with the sweep.
 
-        It names the jobs that may have been submitted. Without any job, it says how to go on with the sweep.
-
-        Args:
-            stopped: jobs that were asked to stop, and are left out.
+        The message names the jobs that may have been submitted.
         """
         jobs = [job for job in self._engine.in_flight.jobs() if job.members and job not in stopped]
         unsure = sorted(job.name for job in jobs if not job.is_there)
         count, texts = len(jobs) - len(unsure), []
         if count:
             verb, them = ("continues", "it") if count == 1 else ("continue", "them")
-            texts.append(f"{counted_jobs(count)} {verb}; the next run of the sweep takes {them} over")
+            texts.append(f"{counted(count, 'job')} {verb}; the next run of the sweep takes {them} over")
         if unsure:
             names = ", ".join(unsure)
-            texts.append(f"{counted_jobs(len(unsure))} may have been submitted ({names}); {_LOOKED_UP}")
+            texts.append(f"{counted(len(unsure), 'job')} may have been submitted ({names}); {_LOOKED_UP}")
         return "; ".join(texts) or "to go on, run the sweep again"
 
     # ending
@@ -268,28 +246,25 @@ class SweepRun:
 
     def _conclude(self) -> None:
         """Write the table, and raise if the sweep has failed."""
+        table, engine, error = self._table, self._engine, self._source.error
         if self._sweep.is_search:
             self._journal.check_newest()
-        self._table.collect_again()
+        table.collect_again()
         self._draw()
         self._remark()
-        failed, total = self._table.failed, len(self._source.points)
-        engine, error = self._engine, self._source.error
-        if (
-            engine.done
-            and self._source.total is not None
-            and not (engine.stopping or engine.is_hopeless or error)
-        ):
-            retried(lambda: self._finish(complete=True), self._clock, self._patience)
+        failed, total = table.failed, len(table.points)
+        is_whole = engine.done and self._source.total is not None
+        if is_whole and not (engine.stopping or engine.is_hopeless or error):
+            self._retry(lambda: self._finish(complete=True))
             logger.info("%s: %s", self._name, self._progress.text(total))
             return
         self._save()
-        counted = f"{len(failed)} of {total:,} points failed"
-        what = f"{counted}, and tolerance = {self._limits.tolerance:g} allows {self._limits.failures(total)}"
+        failures = f"{len(failed)} of {total:,} points failed"
+        what = f"{failures}, and tolerance = {self._limits.tolerance:g} allows {self._limits.failures(total)}"
         if error:
-            what = f"{error}; {counted}"
+            what = f"{error}; {failures}"
         elif engine.stopping:
-            what = f"it was stopped by a message, {counted}"
+            what = f"it was stopped by a message, {failures}"
         lines = [f"  {failure(each)}" for each in failed[:SHOWN_FAILURES]]
         if len(failed) > SHOWN_FAILURES:
             lines.append(f"  and {len(failed) - SHOWN_FAILURES} more")
@@ -317,7 +292,7 @@ class SweepRun:
             why += "$PAI_OUTPUT_DIR, or let result() of the task return a dict"
             why = f"the last error: {table.result_error}" if table.result_error else why
             logger.warning("%s: %s no result; %s", self._name, _have(max(table.without_result, 1)), why)
-        if best is not None and not str(best) and (missing := best.missing()):
+        if best is not None and (missing := best.missing()):
             logger.warning("%s: best = %r: %s", self._name, best.declaration, printable(missing))
 
 

@@ -1,23 +1,23 @@
-"""Table: makes the rows of a sweep from its journal, and writes them from time to time."""
+"""Table: makes the rows of a sweep from its journal, and writes them. Progress: shows them in a line."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.api.status import JobState
 from luigi_pai.config import OpenPai
 from luigi_pai.console import first_line, user_error
+from luigi_pai.durations import counted, duration
 from luigi_pai.errors import PaiError
 from luigi_pai.files.errors import HdfsError
-from luigi_pai.sweep.point import Ended
-from luigi_pai.sweep.points import describe, parameters_of
-from luigi_pai.sweep.progress import Progress
-from luigi_pai.sweep.results import Summary, points_digest
+from luigi_pai.sweep.point import Ended, describe, parameters_of
 from luigi_pai.sweep.rows import Row, bounded, flattened
+from luigi_pai.sweep.sheet import Summary, points_digest
 from luigi_pai.tasks.outputs import LastReports
 from luigi_pai.tasks.task_work import TaskWork
 from luigi_pai.work.evidence import Evidence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.sweep.journal.journal import Journal
     from luigi_pai.sweep.point import Point
-    from luigi_pai.sweep.progress import Best
     from luigi_pai.sweep.results import SweepResults
+    from luigi_pai.sweep.rows import Best
     from luigi_pai.tasks.job_task import JobTask
 
 logger = logging.getLogger("luigi-interface")
@@ -39,22 +39,102 @@ logger = logging.getLogger("luigi-interface")
 _EVERY = 5.0  # seconds between two writings, at least
 _SHARE = 0.05  # largest share of the time that is spent on writing
 _LONGEST_PAUSE = 300.0  # longest pause in seconds between a failed writing and the next try
+_SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines of progress
+_GROWTH = 0.2  # the time between two lines, as a share of the sweep's age
+_RATE_OF = 100  # the rate of a sweep is estimated from the last 100 points that have ended
+_LEAST_ENDS = 5  # number of points that must have ended before the end of the sweep is estimated
 SHOWN_FAILURES = 10
 """How many failed points the log and an error name at most."""
+
+
+class Progress:
+    """The progress of a sweep.
+
+    Attributes:
+        best: the best point so far; None if the sweep's ``best`` is not set.
+        jobs: name of a point -> its state in the table, and the name of its job; without points that have
+            ended, or had no job in this run.
+    """
+
+    def __init__(self, clock: Clock, best: Best | None = None) -> None:
+        self.best = best
+        self.jobs: dict[str, tuple[str, str]] = {}
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._ended: Counter[str] = Counter()
+        self._ends: deque[float] = deque(maxlen=_RATE_OF)
+        self._shown_at = -math.inf
+        self._last = ""
+
+    def changed(self, point: str, state: str, job: str) -> bool:
+        """Record the state and the job of a point that waits or runs; return whether they are new."""
+        before, self.jobs[point] = self.jobs.get(point), (state, job)
+        return before != self.jobs[point]
+
+    def left(self, point: str) -> None:
+        """Record that the job of a point has ended, and that the point may be submitted again."""
+        if point in self.jobs:
+            self.jobs[point] = "RETRY_PENDING", self.jobs[point][1]
+
+    def ended(self, point: str, state: str) -> None:
+        """Record the state in which a point has ended."""
+        if self.jobs.pop(point, None) is not None:
+            self._ends.append(self._clock.monotonic())
+        self._ended[{"SUCCEEDED": "done", "PRUNED": "pruned"}.get(state, "failed")] += 1
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of points ``done``, ``running``, ``waiting``, ``failed`` and ``pruned``."""
+        states = Counter(state for state, _ in self.jobs.values())
+        waiting, again = states["WAITING"], states["RETRY_PENDING"]
+        going = {"running": len(self.jobs) - waiting - again, "waiting": waiting}
+        return {"done": 0, **going, "failed": 0, "pruned": 0, **self._ended}
+
+    def percentage(self, total: int | None) -> int | None:
+        """Return the percentage of finished points; None if the total is not known."""
+        return math.floor(100 * sum(self._ended.values()) / total) if total else None
+
+    def idle(self) -> float:
+        """Return the seconds before the next line."""
+        now = self._clock.monotonic()
+        wait = min(max(_GROWTH * (now - self._began), _SHORTEST), _LONGEST)
+        return max(0.0, self._shown_at + wait - now)
+
+    def line(self, total: int | None, slowest: float = 0.0) -> str | None:
+        """Return a line for the log; None if nothing has changed, or if the last line is too recent.
+
+        Args:
+            total: number of points, if it is known.
+            slowest: seconds that the remaining submissions take at least, because the server limits them.
+        """
+        text = self.text(total)
+        if self.idle() > 0 or text == self._last:
+            return None
+        self._shown_at, self._last = self._clock.monotonic(), text
+        left = 0 if total is None else total - sum(self._ended.values())
+        return text + self._forecast(left, slowest)
+
+    def text(self, total: int | None) -> str:
+        """Return the line without the estimated end, even if nothing has changed."""
+        parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none begun"]
+        best = f"; {self.best}" if self.best is not None and str(self.best) else ""
+        points = "search" if total is None else counted(total, "point")
+        return f"{points}: {', '.join(parts)}{best}"
+
+    def _forecast(self, left: int, slowest: float) -> str:
+        now = self._clock.monotonic()
+        if not left or len(self._ends) < _LEAST_ENDS:
+            return ""
+        since = self._ends[0] if len(self._ends) == _RATE_OF else self._began
+        seconds = max(slowest, left * (now - since) / len(self._ends))
+        return f"; done in about {duration(seconds)}"
 
 
 class Table:
     """The rows of a sweep.
 
-    Args:
-        target: the table on the cluster or in a local folder.
-        sweep: the name of the sweep.
-        journal: the journal of the sweep, in which the ends of its points are recorded.
-        clock: for the progress, and for the times at which the table is written.
-        best: determines the best point so far; None if the sweep's ``best`` is not set.
-
     Attributes:
-        sweep: as given.
+        sweep: the name of the sweep.
         progress: of the sweep.
         points: all known points; the list may grow.
         failed: the points that have failed, with their reasons, in the order of their ends.
@@ -80,20 +160,15 @@ class Table:
         self._changed = True
         self._next = clock.monotonic() + _EVERY
 
-    def known(self, point: Point) -> Ended | None:
+    def recorded_end(self, point: Point) -> Ended | None:
         """Return the recorded end of a point on its current cluster; None if there is none."""
-        row = point.record.row
-        if row is None or point.record.cluster != _url_of(point):
-            return None
-        return Ended(point, row, recorded=True)
+        row, cluster = point.record.row, point.record.cluster
+        return None if row is None or cluster != _url_of(point) else Ended(point, row, recorded=True)
 
     def changed(self, point: Point, status: JobStatus) -> None:
         """Note the state of a point that waits or runs."""
-        state = status.state.value
-        if point.record.pruned:
-            state = "PRUNED"
-        elif state == "FAILED":  # it will be submitted again
-            state = "RETRY_PENDING"
+        state = "RETRY_PENDING" if status.state is JobState.FAILED else status.state.value
+        state = "PRUNED" if point.record.pruned else state
         self._changed = self.progress.changed(point.name, state, status.name) or self._changed
 
     def failed_code(self, error: str, point: Point) -> None:
@@ -158,14 +233,10 @@ class Table:
         self._next = now + min(max(_EVERY, (now - began) / _SHARE), longest)
 
     def write(self, *, complete: bool = False) -> None:
-        """Write the journal and all rows.
-
-        Args:
-            complete: the sweep has succeeded.
+        """Write the journal and all rows; ``complete`` tells whether the sweep has succeeded.
 
         Raises:
-            HdfsError: the file system failed.
-            OSError: the local folder cannot be written.
+            HdfsError, OSError: the folder cannot be written.
         """
         now_ms = int(self._clock.time() * 1000)
         self._journal.flush()
@@ -191,11 +262,7 @@ class Table:
         return parameters, Row(state, job=job)
 
     def _result_of(self, task: JobTask) -> tuple[dict[str, Any], str, bool]:
-        """Return the values of a task's ``result()``.
-
-        Returns:
-            the values; what is wrong with them, or an empty text; whether another try may succeed.
-        """
+        """Return the values of ``result()``, a problem if any, and whether another try may succeed."""
         try:
             given: Any = task.result()
             if given is not None and not hasattr(given, "keys"):

@@ -29,8 +29,9 @@ from luigi_pai.errors import ConfigError, SpecError
 from luigi_pai.files import HdfsError, WebHdfs
 from luigi_pai.jobspec.job_file import read_job_file
 from luigi_pai.sweep.journal.journal import Journal
-from luigi_pai.sweep.results import Summary, SweepResults
+from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.rows import Row
+from luigi_pai.sweep.sheet import Summary
 from luigi_pai.tasks.reports import read_reports
 from luigi_pai.work.claims import Claim, Claims
 from luigi_pai.work.flag import CompletionFlag

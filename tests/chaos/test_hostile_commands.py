@@ -26,8 +26,9 @@ from process_state import install_clock
 
 from luigi_pai import reset_clusters
 from luigi_pai.cli import main
-from luigi_pai.sweep.results import Summary, SweepResults
+from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.rows import Row
+from luigi_pai.sweep.sheet import Summary
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

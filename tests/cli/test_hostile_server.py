@@ -26,8 +26,9 @@ from terminal import on_terminal
 from luigi_pai import OpenPai, PermissionRefused, reset_clusters
 from luigi_pai.cli import main
 from luigi_pai.console import Console
-from luigi_pai.sweep.results import Summary, SweepResults
+from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.rows import Row
+from luigi_pai.sweep.sheet import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,8 +12,9 @@ import pytest
 from sweep_tasks import Study, end_of
 
 from luigi_pai import PaiJob, TaskRole
-from luigi_pai.sweep.results import Summary, SweepResults
+from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.rows import Row
+from luigi_pai.sweep.sheet import Summary
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,9 +18,11 @@ from pipelines import new_process
 from sweep_tasks import Study, Train, end_of, states
 
 from luigi_pai import HdfsError, OpenPai, PaiError, PaiSweep, PaiSweepFailed, SpecError, grid
+from luigi_pai.api.retries import Retry
 from luigi_pai.files.errors import FileAlreadyExists
 from luigi_pai.files.hdfs.connection import Connection
-from luigi_pai.sweep.journal.journal import Journal, Record, retried
+from luigi_pai.sweep.journal.journal import Journal
+from luigi_pai.sweep.journal.records import Record
 from luigi_pai.sweep.rows import Row, bounded, flattened
 from luigi_pai.work.claims import Claim
 
@@ -88,7 +90,7 @@ def test_the_order_of_lines_of_two_processes_does_not_matter(seed):
         "pruned": [1],
         "runs": [1, 2],
     }
-    assert journal.of("pruned").pruned
+    assert journal.record("pruned").pruned
 
 
 def test_a_released_claim_takes_no_later_one_with_it():
@@ -101,7 +103,7 @@ def test_a_released_claim_takes_no_later_one_with_it():
     ]
     JOURNAL.parent.mkdir()
     JOURNAL.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    held = Journal("results", MovableClock()).read().of("a").claim
+    held = Journal("results", MovableClock()).read().record("a").claim
     assert held is not None
     assert held.token == "other"
 
@@ -219,8 +221,8 @@ def test_a_write_that_fails_once_loses_no_event():
     journal.note({"event": "pruned", "point": "b", "job": "b"})
     journal.flush()
     read = Journal("results", MovableClock()).read()
-    assert read.of("a").claim.job == "a"
-    assert read.of("b").pruned
+    assert read.record("a").claim.job == "a"
+    assert read.record("b").pruned
 
 
 @pytest.mark.usefixtures("hdfs")
@@ -253,7 +255,7 @@ def test_a_journal_that_cannot_be_read_is_read_again():
         raise error
 
     with pytest.raises(HdfsError, match="away"):
-        retried(read, clock, 60.0)
+        Retry(60.0, clock).call(read)
     assert len(tries) > 5
     assert 60.0 <= tries[-1] - tries[0] < 80.0
 

@@ -269,7 +269,7 @@ def pruned(hdfs, name):
 
 def test_a_pruner_ends_poor_points(pai, hdfs, monkeypatch):
     """From the reports of their containers; after a kill it knows those of before."""
-    monkeypatch.setattr("luigi_pai.sweep.stopping._REPORTS_EVERY", 0.02)
+    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.02)
 
     class Reporting(Fit):
         @property

@@ -636,5 +636,5 @@ def test_a_claim_of_a_refused_job_is_given_back_while_no_other_process_uses_it(v
         Packed(tolerance=5).run()
     journal = Journal("results", Clock())
     journal.read()
-    held = [journal.of(point.name).claim is not None for point in Packed().points()]
+    held = [journal.record(point.name).claim is not None for point in Packed().points()]
     assert held == [seconds > 10] * 6

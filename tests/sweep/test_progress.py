@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import statistics
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -15,10 +16,11 @@ from luigi_pai.sweep.ending import Ending
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.limits import SweepLimits
-from luigi_pai.sweep.point import Point, PointMember
-from luigi_pai.sweep.progress import Best, Progress
+from luigi_pai.sweep.point import Point
+from luigi_pai.sweep.rows import Best
 from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.starting import Starter
+from luigi_pai.sweep.table import Progress
 from luigi_pai.work.submission import Submission
 
 
@@ -191,20 +193,20 @@ class Settings(dict):
     tags = ("luigi", "luigi:Point")
 
 
-def member_of(cluster, point):
-    """Return a point on a simulated cluster."""
+def begin(cluster, point):
+    """Prepare a point for a simulated cluster."""
     options = Settings(queue_timeout=None, run_timeout=None, on_kill="leave")
     work = SimpleNamespace(book=cluster, options=options, forget_job=lambda: None)
     evidence = SimpleNamespace(with_start=lambda status: status, close=lambda: None)
-    return PointMember(work, evidence, 1, point=point)
+    point.work, point.evidence, point.number = work, evidence, 1
 
 
 def submitted(_starter, pack):
     """Submit a point."""
-    (member,) = pack.members
-    status = member.work.book.submit(member.point.name)
-    job = Submission(member.point.name, member.work.book, [member], status, posted=True)
-    return [(member, job)]
+    (point,) = pack.points
+    status = point.work.book.submit(point.name)
+    job = Submission(point.name, point.work.book, [point], status, posted=True)
+    return [(point, job)]
 
 
 class Counts:
@@ -213,7 +215,7 @@ class Counts:
     def __init__(self):
         self.rows, self.failed = [], []
 
-    def known(self, _):
+    def recorded_end(self, _):
         return None
 
     def changed(self, point, status):
@@ -236,15 +238,16 @@ def run(monkeypatch, tmp_path):
 def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda number: 100 + number % 50):
     clock = MovableClock()
     cluster, counts = Simulated(clock, trip, runs_for), Counts()
-    points = [Point(None, f"p{number}", number) for number in range(count)]
+    points = [Point(None, f"p{number}") for number in range(count)]
 
     arrivals = []  # moments
 
-    def run_at_once(act, future, seconds):
+    def run_at_once(act, seconds):
         """Call a function now; its result arrives later, while others are called."""
-        result = act()
+        result, future = act(), Future()
         arrivals.append(clock.monotonic() + seconds)
         clock.call_later(seconds, lambda: future.set_result(result))
+        return future
 
     def wait(futures, seconds, _):
         """Let time pass until a result arrives."""
@@ -259,7 +262,7 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
         in_thread = functools.partial(run_at_once, seconds=seconds)
         monkeypatch.setattr(f"luigi_pai.sweep.{module}.run_in_thread", in_thread)
     monkeypatch.setattr("luigi_pai.sweep.engine.wait", wait)
-    monkeypatch.setattr(PointMember, "of", lambda point: member_of(cluster, point))
+    monkeypatch.setattr(Point, "begin", functools.partialmethod(lambda point: begin(cluster, point)))
     monkeypatch.setattr(Starter, "start", submitted)
     monkeypatch.setattr(Ending, "record", lambda *_: None)
     journal = Journal(str(tmp_path), clock)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from luigi_pai import HdfsError
-from luigi_pai.sweep.results import Summary, SweepResults, points_digest
+from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.rows import Row, bounded
+from luigi_pai.sweep.sheet import Summary, points_digest
 
 DIGEST = points_digest(["a", "b"])
 

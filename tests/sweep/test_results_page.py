@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from luigi_pai.sweep.results import Summary, SweepResults
+from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.rows import Row
+from luigi_pai.sweep.sheet import Summary
 
 HOSTILE = '</script><script>document.title="run"</script><img src=x onerror=alert(1)>"\'&'
 

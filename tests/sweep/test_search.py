@@ -397,7 +397,7 @@ def reports(hdfs, name, *, rate):
 @pytest.mark.slow
 def test_keep_stops_a_point_early(pai, hdfs, monkeypatch):
     """It is stopped, and is no failure; its last reports are its result."""
-    monkeypatch.setattr("luigi_pai.sweep.stopping._REPORTS_EVERY", 0.05)
+    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
 
     def plan(name):
         rate = float(name.split("-")[1])
@@ -415,7 +415,7 @@ def test_keep_stops_a_point_early(pai, hdfs, monkeypatch):
 
 def test_keep_is_asked_about_what_was_taken_over(pai, hdfs, monkeypatch):
     """The jobs ran already when the sweep began; their states do not change until they end."""
-    monkeypatch.setattr("luigi_pai.sweep.stopping._REPORTS_EVERY", 0.05)
+    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
 
     class Drops(Pruning):
         def keep(self, point, reports):
@@ -430,7 +430,7 @@ def test_keep_is_asked_about_what_was_taken_over(pai, hdfs, monkeypatch):
 
 def test_a_point_whose_end_was_not_seen_is_left_alone_too(pai, hdfs, monkeypatch):
     """The run ended between the request to stop the job and its end."""
-    monkeypatch.setattr("luigi_pai.sweep.stopping._REPORTS_EVERY", 0.05)
+    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
 
     class Drops(Pruning):
         def points(self):

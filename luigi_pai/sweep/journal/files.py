@@ -6,9 +6,8 @@ import contextlib
 import fcntl
 import functools
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from luigi_pai.errors import PaiError
 from luigi_pai.files.errors import FileAlreadyExists, HdfsError
@@ -24,8 +23,7 @@ _HOMES = "/user/"  # has the default folders of sweeps
 _TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(NamedTuple):
     """Whole lines of a journal's file.
 
     Attributes:

@@ -31,9 +31,8 @@ import threading
 import uuid
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.retries import Retry
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.sweep.journal.files import journal_files
 from luigi_pai.sweep.journal.records import (
@@ -46,24 +45,22 @@ from luigi_pai.sweep.journal.records import (
     valid_row,
 )
 from luigi_pai.work.claims import claim_of
+from luigi_pai.work.submit import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.sweep.journal.files import Lines
     from luigi_pai.sweep.rows import Row
     from luigi_pai.work.claims import Claim
 
-T = TypeVar("T")
 
-
-class Journal:
+class Journal(Ledger):
     """The journal of a sweep. Threads may share it; what they write at the same time is sent in one request.
 
-    Args:
-        folder: of the sweep's results, on the cluster or local.
-        clock: for the start times of runs.
+    As a ledger of claims, it also decides between machines that share its folder about points without claims
+    on the cluster.
 
     Attributes:
         records: name of a point -> its record.
@@ -104,8 +101,7 @@ class Journal:
         """
         with self._writing:
             parts = self._files.read()
-            is_empty = not any(part.data.strip() for part in parts)
-            if not self._take(parts) and not is_empty and not self.info:
+            if not self._take(parts) and not self.info and any(part.data.strip() for part in parts):
                 raise ValueError(
                     f"{self._files.path} is not the journal of a sweep; move it away, and run the sweep again"
                 )
@@ -125,7 +121,7 @@ class Journal:
                     events += 1
         return events
 
-    def of(self, name: str) -> Record:
+    def record(self, name: str) -> Record:
         """Return the record of a point."""
         return self.records.setdefault(name, Record())
 
@@ -165,25 +161,26 @@ class Journal:
             self._take(others)
             held = []
             for claim in claims:
-                known = self.of(claim.name).claim
+                known = self.record(claim.name).claim
                 if known is None or known.number != claim.number:
-                    known = claim
-                    self._note_claim(claim)
+                    known, fields = claim, asdict(claim)
+                    fields = {key: value for key, value in fields.items() if key not in ("name", "state")}
+                    self.note({"event": "begun", "point": claim.name, "claim": fields})
                 held.append(known)
             self.flush()
         return held
 
-    def release(self, name: str, number: int) -> None:
+    def release(self, claims: Sequence[Claim]) -> None:
+        """Record that the job of these claims was certainly not submitted."""
+        for claim in claims:
+            self.withdraw(claim.name, claim.number)
+
+    def withdraw(self, name: str, number: int) -> None:
         """Record that a submission never runs, so that it does not count as an attempt of the point."""
-        record = self.of(name)
+        record = self.record(name)
         if number in record.begun:
             token = record.claim.token if record.claim is not None else ""
             self.write({"event": "released", "point": name, "number": number, "token": token})
-
-    def _note_claim(self, claim: Claim) -> None:
-        """Queue the claim of a submission."""
-        fields = {key: value for key, value in asdict(claim).items() if key not in ("name", "state")}
-        self.note({"event": "begun", "point": claim.name, "claim": fields})
 
     def end(self, name: str, number: int, row: Row, cluster: str) -> None:
         """Record the end of a point.
@@ -195,7 +192,7 @@ class Journal:
             cluster: URL of the rest-server; empty if the next run is to look the point up, because its end
                 could not be recorded in its output folder.
         """
-        claim = self.of(name).claim
+        claim = self.record(name).claim
         number = number or (0 if claim is None else claim.number)
         ended = {"event": "ended", "point": name, "number": number, "row": asdict(row), "cluster": cluster}
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
@@ -237,12 +234,7 @@ class Journal:
             self.check_newest()
 
     def check_newest(self) -> None:
-        """Check that no other process has begun to run the sweep since this process did.
-
-        Raises:
-            PaiSweepFailed: another process has begun to run it.
-            HdfsError, OSError: the journal cannot be read.
-        """
+        """Read the journal, and raise PaiSweepFailed if another process has started to run the sweep."""
         self.read()
         if run_of(self.info) != self._run:
             name = str(self.info["sweep"])
@@ -253,13 +245,7 @@ class Journal:
             )
 
     def finish(self, *, complete: bool, budget: int, dropped: Iterable[str]) -> None:
-        """Queue the event "over", which says that the run has ended and was not killed.
-
-        Args:
-            complete: the run has succeeded.
-            budget: number of points that the search was to propose; 0 for no search.
-            dropped: names of the recorded points that the run has dropped.
-        """
+        """Queue the event "over": the run has ended and was not killed. See the attributes of this class."""
         over = {"event": "over", "run": self._run, "complete": complete, "budget": budget}
         self.note({**over, "dropped": [*dropped]})
 
@@ -288,16 +274,11 @@ class Journal:
 
     def counts(self, names: Iterable[str]) -> dict[str, int]:
         """Return how many of these points have ended in each state: state -> number."""
-        rows = (self.of(name).row for name in names)
+        rows = (self.record(name).row for name in names)
         return dict(Counter(row.state for row in rows if row is not None))
 
     def _apply(self, event: Mapping[str, Any], place: str = "") -> None:
-        """Apply an event; raise an error if it is not valid.
-
-        Args:
-            event: the event.
-            place: the line that it was read from; empty if this run has written it.
-        """
+        """Apply an event from a line of a file, or of this run; raise an error if it is not valid."""
         kind = event["event"]
         if kind == "run":
             check_run(event)
@@ -305,19 +286,18 @@ class Journal:
                 self.info, self.over, self.complete, self.dropped = event, False, False, frozenset()
         elif kind == "over":
             if event["run"] == run_of(self.info):
-                budget, dropped = int(event["budget"]), frozenset(event["dropped"])
-                self.over, self.complete = True, bool(event["complete"])
-                self.budget, self.dropped = budget, dropped
+                values = bool(event["complete"]), int(event["budget"]), frozenset(event["dropped"])
+                self.over, (self.complete, self.budget, self.dropped) = True, values
         elif kind == "again":
             for name, last in event["points"].items():
-                record = self.of(name)
+                record = self.record(name)
                 record.before = max(record.before, int(last["number"]))
                 if last["end"] not in (None, *record.void):
                     record.void = (*record.void, str(last["end"]))
         else:
             if not isinstance(event["point"], str):
                 raise TypeError(event["point"])
-            self._apply_to(self.of(event["point"]), kind, event, place)
+            self._apply_to(self.record(event["point"]), kind, event, place)
 
     def _apply_to(self, record: Record, kind: str, event: Mapping[str, Any], place: str) -> None:
         if kind in ("asked", "told"):
@@ -341,8 +321,3 @@ class Journal:
         elif kind == "ended" and checked_number(event["number"]) >= record.last.get("number", 0):
             texts = {key: str(event[key]) for key in ("cluster", "id")}
             record.last = {"number": event["number"], **texts, "row": valid_row(**event["row"])}
-
-
-def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:
-    """Call a function, with retries of transient errors for ``limit`` seconds; return its result."""
-    return Retry(limit, clock).call(act)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.sweep.rows import Row, bounded
@@ -25,8 +25,7 @@ _LONGEST_PATH = 4096  # characters
 _LONGEST = 10_000  # characters of a text of a row
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """The event "asked" of a point.
 
     Attributes:
@@ -130,10 +129,8 @@ def checked_number(number: Any) -> int:
 
 def check_run(event: Mapping[str, Any]) -> None:
     """Raise ValueError or TypeError if the fields of an event "run" are not valid."""
-    texts = event["sweep"], event["file"]
-    if not all(isinstance(text, str) and len(text) <= _LONGEST_PATH for text in texts):
-        raise ValueError(texts)
-    is_moment = isinstance(event["at"], int) and 0 <= event["at"] < LATEST_MS
-    if not is_moment:
-        raise ValueError(event["at"])
+    texts, at = (event["sweep"], event["file"]), event["at"]
+    is_named = all(isinstance(text, str) and len(text) <= _LONGEST_PATH for text in texts)
+    if not (is_named and isinstance(at, int) and 0 <= at < LATEST_MS):
+        raise ValueError(event)
     checked_number(run_of(event)[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import threading
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -21,7 +22,6 @@ from luigi_pai.api.wire.timed_http import TimedAdapter, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     import pytest
     from fault_server import FaultServer
@@ -136,12 +136,14 @@ class Worker:
         self._back.release()
 
 
-def _run_inline(act: Callable[[], Any], future: Future[Any]) -> None:
+def _run_inline(act: Callable[[], Any]) -> Future[Any]:
     """Call a function of a sweep in the thread of its worker."""
+    future = Future[Any]()
     try:
         future.set_result(act())
     except Exception as error:  # noqa: BLE001  raised again by the engine
         future.set_exception(error)
+    return future
 
 
 class Interleaving:
