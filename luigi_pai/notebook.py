@@ -88,7 +88,7 @@ class Drawing:
         self._handle: Any = None
 
     def draw(self, text: str, done: float | None = None) -> None:
-        """Draw the line, in place of the line that an earlier call has drawn.
+        """Draw the line instead of the line that an earlier call has drawn.
 
         Args:
             text: the line.

@@ -41,12 +41,12 @@ __all__ = ["OptunaSweep"]
 logger = logging.getLogger("luigi-interface")
 
 _LONGEST = 200  # characters of an error in a warning
-_LARGEST = 10**300  # a larger number is no float
+_LARGEST = 10**300  # a larger number does not fit into a float
 _STEP = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 class _Note(NamedTuple):
-    """What the journal says of a trial.
+    """A trial in the journal.
 
     Attributes:
         trial: its number.
@@ -106,7 +106,7 @@ def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]], swe
 
 
 def _valid_notes(notes: Iterable[Any]) -> Iterator[_Note]:
-    """Yield what notes in a journal say of trials, without everything that has not its type."""
+    """Yield the valid notes of trials in a journal, without fields of other types."""
     for trial in (each for note in notes if isinstance(note, list) for each in note):
         number, params, values = (
             trial.get(key) if isinstance(trial, dict) else None for key in ("trial", "params", "values")

@@ -89,11 +89,11 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
 
 def _lists(values: Mapping[str, Iterable[Any]], task: Callable[..., object]) -> dict[str, list[Any]]:
     if not callable(task):
-        raise TypeError(f"{task!r} is no class of tasks; write {type(task).__name__} in its place")
+        raise TypeError(f"{task!r} is not a class of tasks; write {type(task).__name__} instead")
     known = dict(task.get_params()) if isinstance(task, type) and issubclass(task, luigi.Task) else values
     for name, given in values.items():
         if name not in known:
             raise TypeError(f"{task.__name__} has no parameter {name!r}{nearest(name, known)}")
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-            raise TypeError(f"{name} = {given!r} is no list of values; write {name}=[{given!r}]")
+            raise TypeError(f"{name} = {given!r} is not a list of values; write {name}=[{given!r}]")
     return {name: list(given) for name, given in values.items()}

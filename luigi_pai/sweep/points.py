@@ -1,4 +1,4 @@
-"""The points of a sweep: collecting and validating them, alone and in shared jobs."""
+"""The points of a sweep: collecting and validating them, also for jobs that they share."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _problems(wrong: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
         others = f" and {len(whose) - 1} more" if len(whose) > 1 else ""
         yield Problem(f"{whose[0]}{others}", text)
     if len(wrong) > _MOST_LINES:
-        yield Problem("", f"and {len(wrong) - _MOST_LINES} further problems")
+        yield Problem("", f"and {len(wrong) - _MOST_LINES} more problems")
 
 
 def check_job(task: Any) -> list[str]:
@@ -235,7 +235,7 @@ def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
         if required.task_id not in known:
             known[required.task_id] = required.complete()
         if not known[required.task_id]:
-            return f"requires {required}, which is not complete; return it in requires() of the sweep, too"
+            return f"requires {required}, which is not complete; also return it in requires() of the sweep"
     return None
 
 

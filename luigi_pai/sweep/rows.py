@@ -33,7 +33,7 @@ class Row:
         seconds: from the start of its job to the end of the job; None if not known.
         job: the name of the job of its latest submission; empty before the first submission.
         page: URL of the page of this job; empty until the point has ended.
-        error: why the point failed, or what is wrong with its result, in a line; empty without an error.
+        error: why the point failed, or the problem of its result, in a line; empty without an error.
     """
 
     state: str

@@ -35,7 +35,7 @@ _ASSETS = Path(__file__).parent / "assets"
 _LINKS = ("http://", "https://")
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # strings for the floats that JSON does not have
 _FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
-"""Matches before text that a spreadsheet may run as a formula. In some locales, ``;`` begins a cell, too."""
+"""Matches before text that a spreadsheet may run as a formula. In some locales, ``;`` also starts a cell."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ class Sheet(NamedTuple):
             "script": script,
             "counts": f"{counted(summary.points, 'point')}{': ' * bool(counts)}{counts}.",
             "times": (
-                f"{'Complete' if summary.complete else 'Not complete'}. Began {_moment(summary.started_ms)}, "
-                f"this page was written {_moment(summary.updated_ms)}."
+                f"{'Complete' if summary.complete else 'Not complete'}. "
+                f"Started {_moment(summary.started_ms)}, this page was written {_moment(summary.updated_ms)}."
             ),
             "best": f"<p><b>★ {escape(best[0].upper() + best[1:])}</b></p>" if best else "",
             "heads": "".join(_page_head(column, summary.best if best else "") for column in shown),

@@ -203,7 +203,7 @@ class Source:
             self._fail(too_many_points(self._limits.max_points))
             return None
         if not isinstance(task, JobTask):
-            self._fail(f"points() has yielded {describe(task)}, which is no PaiTask or PaiProtocolTask")
+            self._fail(f"points() has yielded {describe(task)}, which is not a PaiTask or PaiProtocolTask")
             return None
         name = name_of(task)
         if name in self._rows:
@@ -225,7 +225,7 @@ class Source:
     def _fail(self, error: str) -> None:
         """End the search; running jobs are watched to their ends."""
         if not self.error:
-            logger.error("%s: %s; no further points are proposed", self._table.sweep, error)
+            logger.error("%s: %s; no more points are proposed", self._table.sweep, error)
         self.error, self._ended = self.error or error, True
 
     # after a kill

@@ -106,7 +106,7 @@ class Starter:
             self._journal.withdraw(point.name, entry.number)
         if decision.wait:
             return None
-        # a claimed job of its own that has not arrived is sent again as it was recorded
+        # a claimed job without other points that has not arrived is sent again as it was recorded
         is_again = bool(decision.reason) and entry is not None and entry.number == decision.number
         if decision.array is not None or (self._limits.points_per_job > 1 and not is_again):
             return decision
@@ -118,7 +118,7 @@ class Starter:
         """Return what the decision about a point depends on. A recent list may replace its lookup."""
         work, evidence = point.work, point.evidence
         evidence.noted = point.record.claim
-        # if the list lacks the point's job by mistake, a 409 or a claim still prevents a second job
+        # if the job is missing in the list by mistake, a 409 or a claim still prevents a second job
         is_corrected = self._limits.points_per_job == 1 or evidence.is_durable
         is_first = not point.looked_up and point.record.claim is None
         is_new = is_first and work.book.is_unlisted(point.name, is_corrected=is_corrected)

@@ -221,7 +221,7 @@ class PaiSweep(Task):
 
         Raises:
             SpecError: the sweep or some of its points are not valid; no job was sent.
-            ConfigError: a setting is wrong.
+            ConfigError: a setting is not valid.
             PaiSweepFailed: more points failed than the tolerance allows, or the user's code failed.
             PaiApiError: the cluster cannot be reached, or refuses the user; running jobs continue.
             HdfsError, OSError: the journal or the table cannot be written.

@@ -1,7 +1,7 @@
 """SweepRun: a run of a sweep.
 
 It validates the points, runs the engine, reports the progress to the log, a terminal or notebook, and Luigi's
-page, and answers the messages that Luigi's scheduler passes on.
+page, and responds to the messages that Luigi's scheduler passes on.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SweepRun:
 
     Raises:
         SpecError: the sweep or some of its points are not valid; the error names all problems.
-        ConfigError: a setting is wrong.
+        ConfigError: a setting is not valid.
         HdfsError, OSError, ValueError: the sweep's journal cannot be read or written.
     """
 

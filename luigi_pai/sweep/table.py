@@ -116,7 +116,7 @@ class Progress:
 
     def text(self, total: int | None) -> str:
         """Return the line without the estimated end, even if nothing has changed."""
-        parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none begun"]
+        parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none started"]
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
         points = "search" if total is None else counted(total, "point")
         return f"{points}: {', '.join(parts)}{best}"
@@ -184,7 +184,7 @@ class Table:
             if len(self.failed) <= SHOWN_FAILURES:
                 logger.warning("%s: %s", self.sweep, failure(ended))
             elif len(self.failed) == SHOWN_FAILURES + 1:
-                logger.warning("%s: further failures are in its table only", self.sweep)
+                logger.warning("%s: more failures are in its table only", self.sweep)
         self.progress.ended(ended.point.name, ended.row.state)
         self._record(ended)
         row = self.row_of(ended.point)

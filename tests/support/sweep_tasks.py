@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import queue
+from pathlib import Path
 
 import luigi
+import pytest
+from pipelines import new_process
 
 from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
+from luigi_pai.sweep.engine import Engine
+from luigi_pai.sweep.sweep_run import SweepRun
 
-__all__ = ["Message", "Proposing", "Study", "Train", "end_of", "run_with_messages", "states", "study"]
+__all__ = [
+    "JOURNAL",
+    "Asks",
+    "Message",
+    "Packed",
+    "Proposing",
+    "Reporting",
+    "Study",
+    "Train",
+    "end_of",
+    "forge",
+    "killed",
+    "most_at_once",
+    "run_with_messages",
+    "states",
+    "study",
+    "write_output",
+]
+
+JOURNAL = Path("results/journal.jsonl")
 
 proposed: list[int] = []  # batches of the points of ``Proposing``
 
@@ -29,6 +55,17 @@ class Train(PaiTask):
         return {"accuracy": round(1 - self.rate, 3)}
 
 
+class Reporting(Train):
+    """A point whose containers write its result and reports; result() is the package's own."""
+
+    @property
+    def output_dir(self):
+        return f"/out/{self.name}"
+
+    def result(self):
+        return super(Train, self).result()
+
+
 class Study(PaiSweep):
     """Six points, unless a test says other ones."""
 
@@ -39,6 +76,41 @@ class Study(PaiSweep):
 
     def points(self):
         return grid(Train, rate=self.rates, batch=self.batches)
+
+
+class Packed(Study):
+    """Six points in jobs of four."""
+
+    points_per_job = 4
+    rates = (1, 2, 3)
+
+
+class Asks(Study):
+    """A search that proposes what a test wants.
+
+    ``proposes`` lists batches of points; {"told": 2} waits until two calls of ``tell`` were made, and
+    {"raises": 1} raises KeyboardInterrupt.
+    """
+
+    proposes = ()
+    told: list
+
+    def points(self):
+        self.told = []
+        yield from self.proposed()
+
+    def proposed(self):
+        for each in self.proposes:
+            told = each.get("told", 0) if isinstance(each, dict) else 0
+            while len(self.told) < told:
+                yield None
+            if isinstance(each, dict) and "raises" in each:
+                raise KeyboardInterrupt
+            if not told:
+                yield Train(batch=each) if isinstance(each, int) else each
+
+    def tell(self, point, row):
+        self.told.append((point.name, row["state"]))
 
 
 class Proposing(PaiSweep):
@@ -86,6 +158,54 @@ def end_of(*, failing=(), runs_for=0.0, **more):
         return {"runs_for": runs_for, **ends, **more}
 
     return plan
+
+
+@contextlib.contextmanager
+def killed(monkeypatch, pai, submissions):
+    """Kill the run of a sweep, as far as it can be done here, when it has submitted so many jobs."""
+    step = Engine.step
+
+    def killing(engine):
+        step(engine)
+        if pai.submissions >= submissions:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "step", killing)
+        patched.setattr(SweepRun, "_save", lambda *_, **__: None)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    new_process()
+
+
+def most_at_once(sweep, pai, plan):
+    """Run a sweep, and return the largest number of its jobs that ran at once."""
+    numbers = []
+
+    def counting(name):
+        numbers.append(1 + sum(job.state == "RUNNING" for job in pai.jobs.values()))
+        return plan(name)
+
+    pai.plan = counting
+    sweep.run()
+    return max(numbers)
+
+
+def write_output(hdfs, name, file, *lines):
+    """Write what the containers of a ``Reporting`` point write: objects of JSON, or bytes of one."""
+    path = hdfs / "out" / name / file
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
+
+
+def forge(*events, first=False):
+    """Write lines to the journal, before or after the lines that are there."""
+    JOURNAL.parent.mkdir(exist_ok=True)
+    before = JOURNAL.read_bytes() if JOURNAL.exists() else b""
+    lines = b"".join(
+        (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n" for event in events
+    )
+    JOURNAL.write_bytes(lines + before if first else before + b"\n" + lines)
 
 
 class Message(str):

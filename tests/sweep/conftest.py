@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import luigi
 import pytest
+from sweep_lives import Life
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +22,9 @@ def v2(pai, settings):
     pai.plan = {"task_codes": {}}
     settings(api_version="v2")
     return pai
+
+
+@pytest.fixture
+def life(pai, settings, caplog):
+    """Play the steps of a case of tests/data/sweep."""
+    return Life(pai, settings, caplog)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict
-from pathlib import Path
 
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train, end_of, states, study
+from sweep_lives import lives
+from sweep_tasks import JOURNAL, Study, Train, end_of, forge, states, study
 
 from luigi_pai import PaiSweepFailed, grid
 from luigi_pai.sweep.sweep_run import SweepRun
 from luigi_pai.work.claims import Claim
-
-JOURNAL = Path("results/journal.jsonl")
 
 
 class Hidden(Train):
@@ -52,16 +50,6 @@ NAMES = [f"train-0.1-{batch}" for batch in (1, 2, 3, 4)]
 
 def asked(name, family="Train", **parameters):
     return {"event": "asked", "point": name, "family": family, "parameters": parameters, "note": None}
-
-
-def forge(*events, first=False):
-    """Write lines to the journal, before or after the lines that are there."""
-    JOURNAL.parent.mkdir(exist_ok=True)
-    before = JOURNAL.read_bytes() if JOURNAL.exists() else b""
-    lines = b"".join(
-        (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n" for event in events
-    )
-    JOURNAL.write_bytes(lines + before if first else before + b"\n" + lines)
 
 
 def check_posts(pai, names=NAMES):
@@ -109,29 +97,10 @@ def test_no_more_recorded_points_are_looked_up_than_may_be_proposed(pai, caplog)
     assert len(re.findall("NotConfirmedError: the server has no such job", caplog.text)) == 5
 
 
-REFUSED = {
-    "points() has yielded no task of the class Hidden": asked("hidden-0.1-9", "Hidden", batch="9"),
-    "points() has yielded no task of the class PaiTask": asked("hidden-0.1-9", "PaiTask"),
-    "points() has yielded no task of the class PaiPythonTask": asked("x", "PaiPythonTask"),
-    "its parameters make another name": asked("train-0.1-9", batch="10"),
-    "invalid literal for int()": asked("train-0.1-9", batch="many"),
-    "the server has no such job": asked("train-0.1-9", batch="9"),
-    "the name 'train-0.1-7' belongs to a job of user 'eve'": asked("train-0.1-7", batch="7"),
-}
-
-
-@pytest.mark.parametrize("why", REFUSED)
-def test_a_line_that_the_search_would_not_have_come_to(pai, caplog, why):
+@lives("forged")
+def test_a_line_that_the_search_would_not_have_come_to(life, steps):
     """Of a class that it does not yield, of this or another module; with parameters of something else."""
-    pai.add("hidden-0.1-9", runs_for=600)
-    pai.add("train-0.1-7", runs_for=600, username="eve")
-    forge(REFUSED[why])
-    Search().run()
-    check_posts(pai)
-    (text,) = ignored(caplog)
-    assert "1 recorded point is ignored, because points() does not propose it" in text
-    assert why in text
-    assert len(Search().output().rows()) == 4
+    life.play(steps)
 
 
 def test_a_recorded_point_with_a_job_is_watched_and_never_submitted(pai, caplog):

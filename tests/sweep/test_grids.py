@@ -33,9 +33,9 @@ def test_any_function_makes_points():
 @pytest.mark.parametrize("given", [0.1, "abc", {"a": 1}])
 def test_values_that_are_no_list_are_an_error(given):
     """A text is one value, not its letters."""
-    with pytest.raises(TypeError, match=r"rate = .* is no list of values; write rate="):
+    with pytest.raises(TypeError, match=r"rate = .* is not a list of values; write rate="):
         grid(Train, rate=given)
-    with pytest.raises(TypeError, match=r"rate = .* is no list of values"):
+    with pytest.raises(TypeError, match=r"rate = .* is not a list of values"):
         sample(Train, 1, seed=1, rate=given)
 
 

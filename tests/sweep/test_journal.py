@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from clocks import MovableClock
 from pipelines import new_process
-from sweep_tasks import Study, Train, end_of, states
+from sweep_tasks import JOURNAL, Study, Train, forge, states, study
 
 from luigi_pai import HdfsError, OpenPai, PaiError, PaiSweep, PaiSweepFailed, SpecError, grid
 from luigi_pai.api.retries import Retry
@@ -25,8 +25,6 @@ from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.journal.records import Record
 from luigi_pai.sweep.rows import Row, bounded, flattened
 from luigi_pai.work.claims import Claim
-
-JOURNAL = Path("results/journal.jsonl")
 
 
 def claim(name, number=1, job=None):
@@ -78,8 +76,7 @@ def test_the_order_of_lines_of_two_processes_does_not_matter(seed):
     draw = random.Random(seed)
     lines += draw.choices(lines, k=3)
     draw.shuffle(lines)
-    JOURNAL.parent.mkdir()
-    JOURNAL.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    forge(*lines)
     journal = Journal("results", MovableClock()).read()
     rows = {name: record.row and record.row.state for name, record in journal.records.items()}
     assert rows == {"done": "SUCCEEDED", "retried": None, "twice": "FAILED", "pruned": None, "runs": None}
@@ -101,8 +98,7 @@ def test_a_released_claim_takes_no_later_one_with_it():
         {"event": "begun", "point": "a", "claim": other},
         {"event": "released", "point": "a", "number": 1, "token": "mine"},
     ]
-    JOURNAL.parent.mkdir()
-    JOURNAL.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    forge(*lines)
     held = Journal("results", MovableClock()).read().record("a").claim
     assert held is not None
     assert held.token == "other"
@@ -145,8 +141,7 @@ def test_a_line_of_another_form_is_no_event(line):
 
 def test_another_file_is_no_journal():
     """It is named, and not written to."""
-    JOURNAL.parent.mkdir()
-    JOURNAL.write_text("something else\n")
+    forge(b"something else")
     with pytest.raises(
         ValueError, match=r"results/journal.jsonl is not the journal of a sweep; move it away"
     ):
@@ -275,16 +270,6 @@ def test_the_table_is_made_from_it(pai):
     assert pai.submissions == 6
 
 
-def test_tolerance_may_change_afterwards(pai):
-    """``complete()`` is computed from the journal and the present limits."""
-    pai.plan = end_of(failing=("0.1",))
-    Study(tolerance=2).run()
-    assert Study(tolerance=2).complete()
-    assert Study(tolerance=0.5).complete()
-    assert not Study(tolerance=1).complete()
-    assert pai.submissions == 6
-
-
 OTHER_FILES = {"elsewhere.py": True, "moved/test_journal.py": False, "test_journal.py": True}
 
 
@@ -327,31 +312,14 @@ def test_points_that_differ_each_time_are_an_error(pai):
     assert pai.submissions == 0
 
 
-def test_settings_of_tasks_and_misspelt_ones_are_errors(pai):
-    """Each with the right place."""
-    wrong = type("Study", (Study,), {"queue_timeout": 60, "paralel_jobs": 3, "rate_of_mine": 1})
-    with pytest.raises(SpecError) as caught:
-        wrong().run()
-    assert "queue_timeout: is a setting of tasks: set it in the class of the points" in str(caught.value)
-    assert "paralel_jobs: is not a setting of sweeps (did you mean 'parallel_jobs'?)" in str(caught.value)
-    assert "rate_of_mine" not in str(caught.value)
-    assert pai.submissions == 0
+def test_points_raises(pai):
+    """The error has the user's own line."""
 
-
-def test_points_returns_nothing(pai):
-    """A forgotten return, and what points() raises, with the user's own line."""
-    none = type("Study", (Study,), {"points": lambda _: None})
-    with pytest.raises(
-        SpecError, match=r"points\(\) raised TypeError: returned None; return a list of tasks"
-    ):
-        none().run()
-
-    class Raises(Study):
-        def points(self):
-            raise KeyError("rate")
+    def points():
+        raise KeyError("rate")
 
     with pytest.raises(SpecError, match=r"points\(\) raised KeyError: 'rate' \(test_journal.py:\d+\)"):
-        Raises().run()
+        study("Raises", points=points).run()
     assert pai.submissions == 0
 
 

@@ -42,37 +42,10 @@ class Many(PaiSweep):
 sys.exit(not luigi.build([Many()], local_scheduler=True))
 """
 SEARCH = """
-import sys
-import luigi, optuna
-from luigi_pai import PaiTask, TaskRole
-from luigi_pai.optuna import OptunaSweep
-
-class Point(PaiTask):
-    x = luigi.FloatParameter()
-    image, tasks = "x", [TaskRole("main", "x")]
-    name = property(lambda self: f"point-{self.x:.9f}")
-
-    def result(self):
-        return {"loss": (self.x - 0.3) ** 2}
-
-class Search(OptunaSweep):
-    trials = 10
-    parallel_jobs = 4
-    best = "min loss"
-    results_dir = "results"
-
-    def point(self, trial):
-        return Point(x=trial.suggest_float("x", 0, 1))
-
-    def sampler(self):
-        return SAMPLER
-
-sys.exit(not luigi.build([Search()], local_scheduler=True))
+import sys, luigi, sweep_search
+search = type("Search", (sweep_search.{kind},), {{"results_dir": "{folder}"}})
+sys.exit(not luigi.build([search()], local_scheduler=True))
 """
-SAMPLERS = {
-    "TPE": "super().sampler()",
-    "unseeded": "optuna.samplers.RandomSampler()",
-}
 
 
 @pytest.fixture
@@ -98,14 +71,13 @@ def worker(pai, tmp_path, log):
         process.wait()
 
 
-@pytest.mark.parametrize(("sampler", "place"), [("unseeded", "here"), ("TPE", "storage")])
-def test_a_search_killed_at_random_moments(pai, worker, tmp_path, request, sampler, place):
+@pytest.mark.parametrize(("kind", "place"), [("Unseeded", "here"), ("Search", "storage")])
+def test_a_search_killed_at_random_moments(pai, worker, tmp_path, request, kind, place):
     """Twice: as many jobs as trials, and a row for each. The journal is here, or on a storage."""
-    script = SEARCH.replace("SAMPLER", SAMPLERS[sampler])
-    folder, openpai = tmp_path, {}
+    script, folder, openpai = SEARCH.format(kind=kind, folder="results"), tmp_path, {}
     if place == "storage":
         folder, openpai = request.getfixturevalue("storage"), {"storage": "nfs1"}
-        script = script.replace('"results"', '"$PAI_DEFAULT_FS_URI/results"')
+        script = SEARCH.format(kind=kind, folder="$PAI_DEFAULT_FS_URI/results")
     pai.plan = {"runs_for": 0.4}
     for count in sorted(random.sample(range(1, 10), 2)):
         process = worker(script, **openpai)
@@ -121,7 +93,7 @@ def test_a_search_killed_at_random_moments(pai, worker, tmp_path, request, sampl
 
 def test_two_processes_run_a_search(pai, worker, log, tmp_path):
     """Whenever the second begins: it finishes the search, and no point runs twice."""
-    script = SEARCH.replace("SAMPLER", SAMPLERS["unseeded"])
+    script = SEARCH.format(kind="Unseeded", folder="results")
     pai.plan = {"runs_for": 0.4}
     first = worker(script)
     count = random.randrange(8)
@@ -129,7 +101,7 @@ def test_two_processes_run_a_search(pai, worker, log, tmp_path):
     second = worker(script)
     codes = [process.wait(60) for process in (first, second)]
     assert min(codes) == 0, log.read_text()
-    assert codes == [0, 0] or "another process has begun to run this search" in log.read_text()
+    assert codes == [0, 0] or "another process has started this search" in log.read_text()
     assert worker(script).wait(60) == 0  # it is complete
     rows = json.loads((tmp_path / "results" / "results.json").read_text())["rows"]
     assert len(pai.posts()) == 10

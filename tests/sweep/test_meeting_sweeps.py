@@ -60,7 +60,7 @@ def test_a_search_that_another_process_has_taken_over_submits_nothing_more(
         until=lambda: ended.append(run_elsewhere(tmp_path, OTHER.format(sweep="Proposing()"))),
     )
     try:
-        with pytest.raises(PaiSweepFailed, match="another process has begun to run this search"):
+        with pytest.raises(PaiSweepFailed, match="another process has started this search"):
             Proposing().run()
     finally:
         hdfs.close()

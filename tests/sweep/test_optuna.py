@@ -3,62 +3,24 @@
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import random
 import sys
-from pathlib import Path
 
-import luigi
 import optuna
 import pytest
+import sweep_search
 from pipelines import new_process
-from sweep_tasks import states, study
+from sweep_search import Fit, Search, Unseeded
+from sweep_tasks import forge, killed, states, study, write_output
 
-from luigi_pai import MissingPackage, PaiSweepFailed, PaiTask, SpecError, TaskRole
+from luigi_pai import MissingPackage, PaiSweepFailed, SpecError
 from luigi_pai.jobspec.names import base_name
-from luigi_pai.optuna import OptunaSweep
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.points import _best_of
 
-JOURNAL = Path("results/journal.jsonl")
-
-
-class Fit(PaiTask):
-    """A point, whose result has its best at 0.3."""
-
-    x = luigi.FloatParameter()
-    image = "python:3"
-    tasks = [TaskRole("main", "python fit.py", memoryMB=100)]
-
-    @property
-    def name(self):
-        return f"fit-{self.x:.9f}"
-
-    def result(self):
-        return {"loss": (self.x - 0.3) ** 2, "size": self.x}
-
-
-class Search(OptunaSweep):
-    """Ten points, four at a time."""
-
-    trials = 10
-    parallel_jobs = 4
-    best = "min loss"
-    results_dir = "results"
-
-    def point(self, trial):
-        return Fit(x=trial.suggest_float("x", 0, 1))
-
-
-class Unseeded(Search):
-    """With a sampler that proposes something else each time."""
-
-    name = "Search"
-
-    def sampler(self):
-        return optuna.samplers.RandomSampler()
+RUN = {"event": "run", "run": [1, "a"], "sweep": "Search", "file": sweep_search.__file__, "at": 1}
 
 
 class Several(Search):
@@ -69,23 +31,6 @@ class Several(Search):
 
     def sampler(self):
         return optuna.samplers.NSGAIISampler(population_size=4, seed=1)
-
-
-def killed(sweep, monkeypatch, submissions, pai):
-    """Run a sweep until a number of its jobs were submitted, as far as a kill lets it."""
-    with monkeypatch.context() as patched:
-        step = Engine.step
-
-        def killing(engine):
-            step(engine)
-            if pai.submissions >= submissions:
-                raise KeyboardInterrupt
-
-        patched.setattr(Engine, "step", killing)
-        patched.setattr("luigi_pai.sweep.sweep_run.SweepRun._save", lambda *_, **__: None)
-        with pytest.raises(KeyboardInterrupt):
-            sweep.run()
-    new_process()
 
 
 @pytest.mark.parametrize("level", [logging.NOTSET, logging.INFO, logging.ERROR])
@@ -120,7 +65,8 @@ def test_a_search_that_is_killed_goes_on(pai, monkeypatch, kind):
     pai.plan = {"runs_for": 0.3}
     chance = random.Random(1)
     for number in sorted(chance.sample(range(2, kind.trials - 1), 3)):
-        killed(kind(), monkeypatch, number, pai)
+        with killed(monkeypatch, pai, number):
+            kind().run()
     sweep = kind()
     sweep.run()
     names = [base_name(name) for name in pai.posts()]
@@ -170,10 +116,7 @@ NOTES = (
 @pytest.mark.parametrize("note", NOTES)
 def test_a_note_out_of_range_is_not_used(pai, caplog, note):
     """The trial has the value that it has without the note, and one line says so."""
-    JOURNAL.parent.mkdir()
-    run = {"event": "run", "run": [1, "a"], "sweep": "Search", "file": __file__, "at": 1}
-    told = {"event": "told", "point": "other", "note": [note]}
-    JOURNAL.write_text("".join(f"{json.dumps(line)}\n" for line in (run, told)))
+    forge(RUN, {"event": "told", "point": "other", "note": [note]})
     sweep = Search()
     sweep.run()
     expected = optuna.create_study(sampler=Search().sampler())
@@ -199,10 +142,7 @@ def test_a_note_out_of_range_is_not_used(pai, caplog, note):
 )
 def test_a_note_of_another_form_is_none(pai, note):
     """A search runs as without it."""
-    JOURNAL.parent.mkdir()
-    run = {"event": "run", "run": [1, "a"], "sweep": "Search", "file": __file__, "at": 1}
-    JOURNAL.write_text(f"{json.dumps(run)}\n{json.dumps({'event': 'told', 'point': 'a', 'note': note})}\n")
-
+    forge(RUN, {"event": "told", "point": "a", "note": note})
     sweep = study("Short", Search, trials=3)
     sweep.run()
     assert pai.submissions == 3
@@ -228,7 +168,7 @@ def test_a_second_process_goes_on_with_a_search(pai, request, monkeypatch, kind,
             second.run()
 
     monkeypatch.setattr(Engine, "step", meanwhile)
-    with pytest.raises(PaiSweepFailed, match="another process has begun to run this search, and continues"):
+    with pytest.raises(PaiSweepFailed, match="another process has started this search, and continues"):
         first.run()
     names = [base_name(name) for name in pai.posts()]
     assert len(names) == len(set(names)) == kind.trials
@@ -248,7 +188,8 @@ def test_equal_points_of_a_search_that_is_killed(pai, monkeypatch):
             return Fit(x=trial.suggest_int("x", 0, 5) / 5)
 
     pai.plan = {"runs_for": 0.3}
-    killed(Rounded(), monkeypatch, 3, pai)
+    with killed(monkeypatch, pai, 3):
+        Rounded().run()
     before = [trial.params for trial in Rounded().study.trials]
     sweep = Rounded()
     sweep.run()
@@ -257,14 +198,6 @@ def test_equal_points_of_a_search_that_is_killed(pai, monkeypatch):
     assert {trial.state for trial in sweep.study.trials} == {optuna.trial.TrialState.COMPLETE}
     names = pai.posts()
     assert len(names) == len(set(names)) == len({trial.params["x"] for trial in sweep.study.trials})
-
-
-def pruned(hdfs, name):
-    """Write the reports of a point, whose loss is the worse the larger it is."""
-    folder = hdfs / "out" / name / "_reports"
-    folder.mkdir(parents=True)
-    lines = [{"time": step, "attempt": 1, "step": step, "loss": float(name[4:])} for step in (1, 2)]
-    (folder / "main-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def test_a_pruner_ends_poor_points(pai, hdfs, monkeypatch):
@@ -289,11 +222,13 @@ def test_a_pruner_ends_poor_points(pai, hdfs, monkeypatch):
             return optuna.pruners.MedianPruner(n_startup_trials=2)
 
     def plan(name):
-        pruned(hdfs, name)
+        lines = [{"time": step, "attempt": 1, "step": step, "loss": float(name[4:])} for step in (1, 2)]
+        write_output(hdfs, name, "_reports/main-0.jsonl", *lines)
         return {"runs_for": 600 if name > "fit-0.8" else 0.3}
 
     pai.plan = plan
-    killed(Pruning(), monkeypatch, 4, pai)
+    with killed(monkeypatch, pai, 4):
+        Pruning().run()
     sweep = Pruning()
     sweep.run()
     assert states(sweep) == ["SUCCEEDED"] * 3 + ["PRUNED"] * 2

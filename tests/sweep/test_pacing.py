@@ -13,7 +13,7 @@ from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.request_limits import Window
 from luigi_pai.api.rest_api import RestApi
 from luigi_pai.api.watching import Watcher
-from luigi_pai.sweep.limits import pace, seconds_to_submit
+from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
 
 HOUR = 3600.0
 
@@ -141,3 +141,13 @@ def test_the_last_submission_is_as_late_as_the_windows_make_it():
     assert seconds_to_submit(window, 11) == seconds_to_submit(window, 70) == 600
     assert seconds_to_submit(window, 71) == 600 + HOUR
     assert seconds_to_submit(Window(0, 600, None, HOUR), 5) == 600
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "points", "failures"),
+    [(0.29, 100, 29), (0.57, 100, 57), (0.15, 6, 0), (0.17, 6, 1), (0.999, 1000, 999), (0, 7, 0), (3, 7, 3)],
+)
+def test_a_share_of_the_points_is_exact(tolerance, points, failures):
+    """In binary, 0.29 * 100 is less than 29."""
+    limits = SweepLimits(50, tolerance, 1, 1, 10_000)
+    assert limits.failures(points) == failures

@@ -8,11 +8,10 @@ from pathlib import Path
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train, run_with_messages, states, study
+from sweep_tasks import Packed, Study, Train, killed, run_with_messages, states, study
 
 from luigi_pai import (
     ConfigError,
-    JobNotFound,
     OpenPai,
     PaiEvent,
     PaiJobError,
@@ -30,17 +29,9 @@ from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.rest_api import RestApi
 from luigi_pai.jobspec.arrays.jobs import jobs_in
 from luigi_pai.jobspec.names import base_name, is_array_name, may_hold
-from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.sweep_run import SweepRun
 from luigi_pai.sweep.table import Table
-
-
-class Packed(Study):
-    """Six points in jobs of four."""
-
-    points_per_job = 4
-    rates = (1, 2, 3)
 
 
 def packed(pai) -> list[list[str]]:
@@ -110,71 +101,16 @@ def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
 # ---------------------------------------------------------------- submissions
 
 
-def test_eighty_points_are_eight_submissions(v2, monkeypatch):
-    """At ten points a job."""
-
-    wide = study("Wide", rates=range(40), points_per_job=10)
-
-    def status(api, name):
-        if "-array-" not in name:  # 80 requests that are not what this is about
-            raise JobNotFound(f"no job {name}")
-        return of_server(api, name)
-
-    of_server = RestApi.status
-    monkeypatch.setattr(RestApi, "status", status)
-    wide.run()
-    assert v2.submissions == 8
-    assert sorted(name for jobs in packed(v2) for name in jobs) == sorted(
-        point.name for point in wide.points()
-    )
-
-
-def test_a_failed_point_is_packed_again_alone(v2):
-    """As NAME__attempt2; what has succeeded is not run again, by this run or by a later one."""
-    v2.plan = {"task_codes": {1: 255}}
-
-    with pytest.raises(PaiSweepFailed, match="2 of 6 points failed"):
-        Packed(tolerance=1).run()
-    first = packed(v2)
-    assert [len(jobs) for jobs in first] == [4, 2]
-    v2.plan = {"task_codes": {0: 255}}
-    Packed(tolerance=1).run()
-    second = packed(v2)[2:]
-    assert second == [[f"{first[0][1]}__attempt2", f"{first[1][1]}__attempt2"]]
-    assert Packed(tolerance=1).complete()  # one failure is tolerated
-    v2.plan = {"task_codes": {}}
-    Packed().run()
-    assert packed(v2)[3:] == [[f"{first[0][1]}__attempt3"]]
-    assert states(Packed()) == ["SUCCEEDED"] * 6
-    Packed().run()
-    assert len(packed(v2)) == 4
-
-
 def killed_run(v2, monkeypatch):
     """Kill a run of the sweep whose two jobs have been submitted; they run."""
     v2.plan = {"task_codes": {}, "runs_for": 1000}
-    with monkeypatch.context() as patched:
-        step = Engine.step
-
-        def killed(engine):
-            step(engine)
-            if v2.submissions == 2:
-                raise KeyboardInterrupt
-
-        patched.setattr(Engine, "step", killed)
-        with pytest.raises(KeyboardInterrupt):
-            Packed().run()
-    new_process()
+    with killed(monkeypatch, v2, 2):
+        Packed().run()
 
 
 def run_that_takes_over(v2, points_per_job):
     """Run the sweep with other jobs in mind: nothing is submitted, and all points succeed."""
-
-    class Otherwise(Packed):
-        name = "Packed"
-
-    Otherwise.points_per_job = points_per_job
-    Otherwise().run()
+    study("Packed", Packed, points_per_job=points_per_job).run()
     assert v2.submissions == 2
     assert states(Packed()) == ["SUCCEEDED"] * 6
 
@@ -195,16 +131,6 @@ def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch
 
     monkeypatch.setattr(Book, "latest", found)
     run_that_takes_over(v2, points_per_job)
-
-
-def test_a_job_may_end_after_its_last_point(v2):
-    """Its last lookups find no point to end, and its place is free when it has ended."""
-    v2.plan = {"task_codes": {}, "runs_for": 30.0, "tasks_run_for": 5.0}
-    sweep = study("Packed", Packed, parallel_jobs=1)
-    began = v2.clock.time()
-    sweep.run()
-    assert states(sweep) == ["SUCCEEDED"] * 6
-    assert v2.clock.time() - began >= 60.0
 
 
 @pytest.mark.parametrize("points_per_job", [1, 5])
@@ -228,21 +154,6 @@ def test_a_submission_that_the_list_does_not_show_yet_is_taken_over(v2, monkeypa
     Packed().run()
     assert len(v2.jobs) == 2
     assert states(Packed()) == ["SUCCEEDED"] * 6
-
-
-@pytest.mark.slow
-def test_what_runs_or_is_done_by_itself_is_not_packed(v2):
-    """Points that other sweeps share, too."""
-    points = Packed().points()
-    points[1].run()
-    v2.add(points[3].name, runs_for=20)
-    v2.clock.advance(3)  # the last list is older
-    v2.plan = {"task_codes": {}}
-    Packed().run()
-    assert packed(v2)[2:] == [[points[number].name for number in (0, 2, 4, 5)]]
-    rows = Packed().output().rows()
-    assert [row["state"] for row in rows] == ["SUCCEEDED"] * 6
-    assert rows[3]["job"] == points[3].name
 
 
 def test_points_have_their_own_events(v2):
@@ -281,19 +192,6 @@ def test_a_point_is_found_without_hdfs(v2):
     points = len(v2.jobs)
     Packed().points()[0].run()
     assert len(v2.jobs) == points
-
-
-def test_points_that_wait_for_others_are_submitted_when_none_come(v2):
-    """The last point of the sweep was stopped early, by an earlier run; the others fill no job."""
-    points = Packed().points()[:4]
-    v2.add(points[2].name, runs_for=0.1)
-
-    fourth = study("Fourth", Packed, points_per_job=3, points=lambda: points)
-    journal = Journal("results", Clock())
-    journal.write({"event": "pruned", "point": points[3].name, "job": points[3].name})
-    fourth.run()
-    assert states(fourth) == ["SUCCEEDED"] * 3 + ["PRUNED"]
-    assert packed(v2)[1:] == [[point.name for point in points[:2]]]
 
 
 @pytest.mark.slow
@@ -373,19 +271,6 @@ def test_a_submission_that_arrives_after_its_sender_was_killed(v2, request, monk
     assert states(sweep(packs[1])) == ["SUCCEEDED"] * 6
 
 
-@pytest.mark.parametrize(("after", "state"), [(True, "SUCCEEDED"), (False, "FAILED")])
-def test_jobs_that_the_server_answers_with_an_unknown_error(v2, after, state):
-    """If it has taken them, their points are looked up and watched; if not, their points fail."""
-    body = '{"code": "UnknownError", "message": "no"}'
-    v2.fail("POST", "/jobs", 400, times=float("inf"), after=after, body=body)
-    sweep = Packed(tolerance=6)
-    sweep.run()
-    rows = sweep.output().rows()
-    assert [row["state"] for row in rows] == [state] * 6
-    assert (v2.submissions, len(packed(v2))) == (2, 2 if after else 0)
-    assert after or all("was not submitted: POST " in row["error"] for row in rows)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("failing", [(), (1,)])
 def test_a_job_that_another_sweep_has_submitted_and_watched_to_its_end(v2, hdfs, monkeypatch, failing):
@@ -433,27 +318,6 @@ def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkey
     submitted = [name for names in packed(v2) for name in names]
     assert sorted(submitted) == sorted(each.name for each in points)
     assert states(Packed()) == ["SUCCEEDED"] * 6
-
-
-def test_a_point_whose_lookup_is_refused_fails_alone(v2):
-    """Those that are looked up with it, and those that waited for them, are submitted."""
-    points = Packed().points()
-    points[1].run()
-    new_process()  # which has no list yet
-    v2.fail("GET", "/jobs/admin~train-1-16", 403, times=float("inf"))
-    Packed(tolerance=1).run()
-    assert states(Packed()) == ["FAILED"] + ["SUCCEEDED"] * 5
-    assert packed(v2)[1:] == [[points[number].name for number in (2, 3, 4, 5)]]
-
-
-def test_new_points_are_not_looked_up_one_by_one(v2):
-    """A young list lacks them: of 40 points in 4 jobs only few are looked up."""
-
-    many = study("Many", points_per_job=10, rates=range(1, 21))
-    v2.plan = {"task_codes": {}, "runs_for": 5}
-    many.run()
-    assert len(v2.jobs) == v2.count("POST", r"/jobs") == 4
-    assert v2.count("GET", r"/jobs/admin~train-\d+-\d+$") < 12
 
 
 class Sleeping(OfSweep):
@@ -575,27 +439,6 @@ def test_points_of_a_job_are_on_one_cluster(v2, further):
     further("gpu2", pai_url=v2.url, username="anna")
     with pytest.raises(ConfigError, match=r"need the same cluster, but have that of \[OpenPai\], 'gpu2'"):
         Elsewhere().run()
-
-
-@pytest.mark.parametrize("version", ["v1", "auto"])
-def test_a_v1_cluster_has_no_such_jobs(pai, settings, version):
-    settings(api_version=version)
-    with pytest.raises(ConfigError, match=r"points_per_job needs a cluster of OpenPAI 0\.15 to 1\.8 or LTP"):
-        Packed().run()
-    assert pai.submissions == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", ["v1", "auto"])
-def test_a_message_that_a_v1_cluster_cannot_follow_changes_nothing(pai, settings, version):
-    """The sweep goes on as before."""
-    settings(api_version=version)
-    pai.plan = {"runs_for": 0.3}
-
-    alone = study("Alone", Packed, points_per_job=1)
-    (answer,) = run_with_messages(alone, "points_per_job = 4")
-    assert answer.startswith("points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP")
-    assert states(alone) == ["SUCCEEDED"] * 6
 
 
 def test_a_message_that_the_points_cannot_follow_changes_nothing(v2):

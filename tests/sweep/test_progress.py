@@ -17,10 +17,11 @@ from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.point import Point
+from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.rows import Best
 from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.starting import Starter
-from luigi_pai.sweep.table import Progress
+from luigi_pai.sweep.table import Progress, Table
 from luigi_pai.work.submission import Submission
 
 
@@ -119,6 +120,28 @@ def test_the_parameters_of_the_best_are_cut_between_two():
 def test_another_declaration_of_the_best_is_an_error(declaration):
     with pytest.raises(ValueError, match="is not max COLUMN or min COLUMN, such as 'max accuracy'"):
         Best(declaration)
+
+
+class Slow(SweepResults):
+    """A table on an HDFS that does not answer, which takes a minute to find out."""
+
+    def __init__(self, clock):
+        super().__init__("nowhere")
+        self._clock = clock
+
+    def write(self, *_):
+        self._clock.advance(60)
+        raise OSError("no reply")
+
+
+def test_a_table_that_cannot_be_written_does_not_hold_up_the_sweep(caplog):
+    """A sweep does nothing else while it writes; it tries again after some minutes."""
+    clock = MovableClock()
+    table = Table(Slow(clock), "study", Journal("nowhere", clock), clock)
+    clock.advance(table.idle())
+    table.write_if_due()
+    assert "Sweep study: its table could not be written: no reply" in caplog.text
+    assert 240 < table.idle() <= 300
 
 
 # ---------------------------------------------------------------- many at once

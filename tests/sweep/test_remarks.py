@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import nullcontext
 
 import pytest
-from sweep_tasks import Study, Train, end_of, study
+from sweep_tasks import Reporting, Study, end_of, study, write_output
 
 from luigi_pai import PaiSweepFailed, grid
 
@@ -15,31 +15,13 @@ def _logged(caplog):
     caplog.set_level("INFO", "luigi-interface")
 
 
-class Program(Train):
-    """A point whose result is what its program has written."""
-
-    @property
-    def output_dir(self):
-        return f"/out/{self.name}"
-
-    def result(self):
-        return super(Train, self).result()
-
-
 class Programs(Study):
     """Three of them."""
 
     best = "max accuracy"
 
     def points(self):
-        return grid(Program, batch=[1, 2, 3])
-
-
-def write(hdfs, number, name, values):
-    """Write what the program of a point does."""
-    file = hdfs / "out" / f"train-0.1-{number}" / name
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps(values) + "\n")
+        return grid(Reporting, batch=[1, 2, 3])
 
 
 @pytest.mark.parametrize("tolerance", [0, 3])
@@ -47,34 +29,26 @@ def test_points_without_metrics_are_counted(pai, hdfs, caplog, tolerance):
     """Their values are those of the last reports; one has neither. Also where a point has failed."""
     pai.plan = lambda name: end_of(failing=["-4"], runs_for=int(name[-1]))(name)  # one after the other
 
-    class Some(Programs):
-        def points(self):
-            return grid(Program, batch=[1, 2, 3, 4])
-
-    write(hdfs, 1, "metrics.json", {"accuracy": 0.9})
-    write(hdfs, 2, "_reports/main-0.jsonl", {"time": 1, "attempt": 1, "step": 1, "accuracy": 0.8})
-    if tolerance:
-        Some(tolerance=tolerance).run()
-    else:
-        with pytest.raises(PaiSweepFailed, match="1 of 4 points failed"):
-            Some().run()
+    some = study("Some", Programs, tolerance=tolerance, points=lambda: grid(Reporting, batch=[1, 2, 3, 4]))
+    write_output(hdfs, "train-0.1-1", "metrics.json", {"accuracy": 0.9})
+    write_output(
+        hdfs, "train-0.1-2", "_reports/main-0.jsonl", {"time": 1, "attempt": 1, "step": 1, "accuracy": 0.8}
+    )
+    with nullcontext() if tolerance else pytest.raises(PaiSweepFailed, match="1 of 4 points failed"):
+        some.run()
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert (
-        said.count("Some: 1 point has written no metrics.json; the results of these are their last reports")
-        == 1
-    )
-    assert (
-        sum(each.startswith("Some: 1 point has no result; there is no metrics.json in ") for each in said)
-        == 1
-    )
+    written = "Some: 1 point has written no metrics.json; the results of these are their last reports"
+    missing = "Some: 1 point has no result; there is no metrics.json in "
+    assert said.count(written) == 1
+    assert sum(each.startswith(missing) for each in said) == 1
     assert "no point has accuracy" not in caplog.text
-    assert [row["accuracy"] for row in Some().output().rows()] == [0.9, 0.8, None, None]
+    assert [row["accuracy"] for row in some.output().rows()] == [0.9, 0.8, None, None]
 
 
 def test_a_column_of_best_that_no_point_has(pai, hdfs, caplog):
     """The nearest one is named."""
     for number in (1, 2, 3):
-        write(hdfs, number, "metrics.json", {"accuracy": number / 10, "step": 3})
+        write_output(hdfs, f"train-0.1-{number}", "metrics.json", {"accuracy": number / 10, "step": 3})
     study("Programs", Programs, best="max acuracy").run()
     assert pai.submissions == 3
     told = "Programs: best = 'max acuracy': no point has acuracy (did you mean 'accuracy'?)"

@@ -39,28 +39,12 @@ def test_a_row_has_parameters_state_result_and_where_it_ran(results):
     """Every row has every column, in one order; what a point does not have is None."""
     ran = ({"rate": 0.1, "batch": 16}, Row("SUCCEEDED", {"accuracy": 0.97}, 61.5, "train_1", "http://p/1"))
     results.write([ran, ({"rate": 0.2, "batch": 32}, Row("PENDING"))], summary())
-    assert results.rows() == [
-        {
-            "rate": 0.1,
-            "batch": 16,
-            "state": "SUCCEEDED",
-            "accuracy": 0.97,
-            "seconds": 61.5,
-            "job": "train_1",
-            "page": "http://p/1",
-            "error": None,
-        },
-        {
-            "rate": 0.2,
-            "batch": 32,
-            "state": "PENDING",
-            "accuracy": None,
-            "seconds": None,
-            "job": None,
-            "page": None,
-            "error": None,
-        },
-    ]
+    columns = ("rate", "batch", "state", "accuracy", "seconds", "job", "page", "error")
+    values = (
+        (0.1, 16, "SUCCEEDED", 0.97, 61.5, "train_1", "http://p/1", None),
+        (0.2, 32, "PENDING", *[None] * 5),
+    )
+    assert results.rows() == [dict(zip(columns, row, strict=True)) for row in values]
     assert list(results.rows()[1]) == list(cells(results)[1])
     assert results.summary() == summary(counts={"SUCCEEDED": 1, "PENDING": 1})
 

@@ -58,7 +58,8 @@ def test_it_is_readable_without_scripts(tmp_path):
     text = "".join(page.texts)
     assert "2 points: 1 SUCCEEDED, 1 FAILED." in text
     assert (
-        "Not complete. Began 2025-11-22 12:36:40 UTC, this page was written 2025-11-22 12:37:41 UTC." in text
+        "Not complete. Started 2025-11-22 12:36:40 UTC, this page was written 2025-11-22 12:37:41 UTC."
+        in text
     )
     assert page.tags.count("tr") == 3
     assert page.links == [row(number)[1].page for number in (1, 2)]

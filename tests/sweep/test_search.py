@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train, end_of, states, study
+from sweep_tasks import Asks, Reporting, Study, Train, end_of, states, study, write_output
 
 from luigi_pai import ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, grid
 from luigi_pai.api.rest_api import RestApi
@@ -47,27 +45,6 @@ def test_a_search_proposes_points_from_results(pai):
     assert Descent().requires() == []
 
 
-def test_the_next_run_finds_what_a_search_has_done(pai):
-    """It begins anew, and its points are the same work."""
-    Descent().run()
-    new_process()
-    Descent().run()
-    assert pai.submissions == 4
-
-
-class Asks(Study):
-    """Proposes what a test wants."""
-
-    told: list
-
-    def points(self):
-        self.told = []
-        yield from self.proposed()
-
-    def tell(self, point, row):
-        self.told.append((point.name, row["state"]))
-
-
 def test_points_are_drawn_when_a_place_is_free(pai):
     """Not before: a later proposal knows more."""
     drawn = []
@@ -86,94 +63,17 @@ def test_points_are_drawn_when_a_place_is_free(pai):
     assert all(number - told < 2 for number, told in drawn)
 
 
-def test_a_point_that_is_proposed_twice_runs_once(pai):
-    """It is told each time, while the first runs as after its end."""
-
-    class Twice(Asks):
-        def proposed(self):
-            yield Train(batch=1)
-            yield Train(batch=1)
-            while len(self.told) < 2:
-                yield None
-            yield Train(batch=1)
-            yield Train(batch=2)
-
-    sweep = Twice()
-    sweep.run()
-    assert sweep.told == [("train-0.1-1", "SUCCEEDED")] * 3 + [("train-0.1-2", "SUCCEEDED")]
-    assert pai.submissions == 2
-
-
-def test_failures_are_told_and_count(pai):
-    """A number of points, as the number of all is not known; invalid jobs fail alone."""
-    pai.plan = end_of(failing=["-0.2-"])
+@pytest.mark.usefixtures("pai")
+def test_an_invalid_job_is_a_failed_point():
+    """With the reason, as in a sweep."""
 
     class Invalid(Train):
         tasks = []
 
-    class Fails(Asks):
-        tolerance = 1
-
-        def proposed(self):
-            yield from grid(Train, rate=[0.1, 0.2, 0.3])
-            if self.wrong:
-                yield Invalid(rate=0.9)
-
-    Fails.wrong = False
-    sweep = Fails()
-    sweep.run()
-    assert sorted(sweep.told) == [
-        ("train-0.1-16", "SUCCEEDED"),
-        ("train-0.2-16", "FAILED"),
-        ("train-0.3-16", "SUCCEEDED"),
-    ]
-    Fails.wrong = True
+    search = study("Fails", Asks, proposes=[1, 2, Invalid(rate=0.9)])
     with pytest.raises(PaiSweepFailed, match=r"tasks is \[\]; it must be a list"):
-        Fails().run()
-
-
-def test_a_point_that_fails_is_submitted_again_while_the_search_waits(pai):
-    """For that very point, here."""
-
-    class Waits(Asks):
-        max_attempts = 2
-
-        def proposed(self):
-            yield Train(batch=1)
-            while not self.told:
-                yield None
-
-    pai.plan = lambda name: end_of(failing=["-1"])(name) if name == "train-0.1-1" else {}
-    sweep = Waits()
-    sweep.run()
-    assert sweep.told == [("train-0.1-1", "SUCCEEDED")]
-    assert pai.posts() == ["train-0.1-1", "train-0.1-1__attempt2"]
-
-
-@pytest.mark.usefixtures("pai")
-def test_a_search_that_waits_for_nothing_is_an_error():
-    class Waits(Asks):
-        def proposed(self):
-            yield None
-
-    with pytest.raises(ValueError, match="has yielded None, to wait for the end of a point, but none runs"):
-        Waits().run()
-
-
-def test_a_search_has_a_most_number_of_points_too(pai):
-    class Endless(Asks):
-        max_points = 5
-
-        def proposed(self):
-            number = 0
-            while True:
-                number += 1
-                yield Train(batch=number)
-
-    with pytest.raises(PaiSweepFailed, match="more than max_points = 5"):
-        Endless().run()
-    assert states(Endless()) == ["SUCCEEDED"] * 5
-    assert pai.submissions == 5
+        search.run()
+    assert states(search)[2] == "FAILED"
 
 
 def test_an_outage_while_requirements_are_checked_is_waited_out(pai):
@@ -190,25 +90,11 @@ def test_an_outage_while_requirements_are_checked_is_waited_out(pai):
         def requires(self):
             return Data() if self.batch == 2 else []
 
-    class Proposes(Asks):
-        def proposed(self):
-            yield from grid(Needs, batch=[1, 2, 3])
-
-    Proposes().run()
+    search = study("Proposes", Asks, proposes=grid(Needs, batch=[1, 2, 3]))
+    search.run()
     assert faults == []
-    assert states(Proposes()) == ["SUCCEEDED"] * 3
+    assert states(search) == ["SUCCEEDED"] * 3
     assert pai.submissions == 3
-
-
-@pytest.mark.usefixtures("pai")
-def test_what_is_no_task_is_an_error():
-    class Odd(Asks):
-        def proposed(self):
-            yield {"rate": 1}
-
-    wrong = r"points\(\) has yielded \{'rate': 1\}, which is no PaiTask or PaiProtocolTask"
-    with pytest.raises(PaiSweepFailed, match=wrong):
-        Odd().run()
 
 
 class Missing(luigi.Task):
@@ -269,14 +155,6 @@ def test_what_a_point_raises_is_in_its_row(raises):
     assert dict(sweep.told) == states
 
 
-@pytest.mark.usefixtures("pai")
-def test_a_search_that_returns_nothing():
-    """A forgotten return."""
-    search = type("Search", (Asks,), {"points": lambda _: None})
-    with pytest.raises(PaiSweepFailed, match=r"points\(\) raised TypeError: returned None; return a list"):
-        search().run()
-
-
 def test_the_generator_of_a_killed_search_is_asked_again_in_its_order(pai, caplog):
     """Past points that were yielded twice, that were not valid, and waits for others; it is told the same."""
 
@@ -311,65 +189,7 @@ def test_the_generator_of_a_killed_search_is_asked_again_in_its_order(pai, caplo
     assert [row["batch"] for row in Proposes().output().rows()] == [1, 9, 13, 2]
 
 
-def test_a_search_that_proposes_other_points_after_a_kill(pai, caplog):
-    """It is told so once; the points of before are watched, told, and in the table."""
-
-    class Proposes(Asks):
-        parallel_jobs = 3
-
-        def proposed(self):
-            for batch in range(self.first, self.first + 3):
-                yield Train(batch=batch)
-            if self.first == 10:
-                raise KeyboardInterrupt
-
-    pai.plan = end_of(runs_for=0.5)
-    Proposes.first = 10
-    with pytest.raises(KeyboardInterrupt):
-        Proposes().run()
-    new_process()
-    Proposes.first = 11
-    with caplog.at_level("WARNING", "luigi-interface"):
-        Proposes().run()
-    assert caplog.text.count("points() proposes other points than before the interruption") == 1
-    names = [f"train-0.1-{batch}" for batch in range(10, 14)]
-    assert sorted(pai.posts()) == names
-    assert sorted(set(Proposes().told)) == [(name, "SUCCEEDED") for name in names]
-    assert sorted(row["job"] for row in Proposes().output().rows()) == names
-
-
-def test_a_point_of_the_journal_whose_class_is_gone(pai, caplog):
-    """It is ignored, which one line says; the search is complete without it."""
-
-    class Proposes(Asks):
-        def proposed(self):
-            yield Train(batch=self.batch)
-
-    Proposes.batch = 1
-    Proposes().run()
-    new_process()
-    journal = Path("results/journal.jsonl")
-    journal.write_text(journal.read_text().replace('"family": "Train"', '"family": "Gone"'))
-    Proposes.batch = 2
-    Proposes().run()
-    assert "train-0.1-1, in line 4 of results/journal.jsonl: points() has yielded no task of" in caplog.text
-    assert Proposes().complete()
-    assert pai.posts() == ["train-0.1-1", "train-0.1-2"]
-    assert [row["batch"] for row in Proposes().output().rows()] == [2]
-
-
 # ---------------------------------------------------------------- stopping points early
-
-
-class Reporting(Train):
-    """A point whose containers write reports; result() is the package's own."""
-
-    def result(self):
-        return super(Train, self).result()
-
-    @property
-    def output_dir(self):
-        return f"/out/{self.name}"
 
 
 class Pruning(Study):
@@ -387,11 +207,8 @@ class Pruning(Study):
 
 
 def reports(hdfs, name, *, rate):
-    folder = hdfs / "out" / name / "_reports"
-    folder.mkdir(parents=True)
     lines = [{"time": step, "attempt": 1, "step": step, "accuracy": 1 - rate} for step in (2, 1)]
-    text = "".join(json.dumps(line) + "\n" for line in lines) + '{"time": 3, "atte'
-    (folder / "main-0.jsonl").write_text(text)
+    write_output(hdfs, name, "_reports/main-0.jsonl", *lines, '{"time": 3, "atte')
 
 
 @pytest.mark.slow

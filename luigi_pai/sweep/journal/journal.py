@@ -97,7 +97,7 @@ class Journal(Ledger):
 
         Raises:
             HdfsError, OSError: the file cannot be read.
-            ValueError: the file is no journal.
+            ValueError: the file is not a journal.
         """
         with self._writing:
             parts = self._files.read()
@@ -220,11 +220,11 @@ class Journal(Ledger):
     def ask(self, event: Mapping[str, Any]) -> None:
         """Write the event of a proposed point, and check that no other process has taken over the search.
 
-        Of several processes, only the process that began last continues. Each process writes its event before
-        it reads, so that the process that began last knows all points that were proposed before.
+        Only the process that started last continues. Each process writes its event before it reads, so that
+        the process that started last knows all points that were proposed before.
 
         Raises:
-            PaiSweepFailed: another process has begun to run the search.
+            PaiSweepFailed: another process has started the search.
             HdfsError, OSError: the journal cannot be read or written.
         """
         with self._writing, self._files.locked() as others:
@@ -239,7 +239,7 @@ class Journal(Ledger):
         if run_of(self.info) != self._run:
             name = str(self.info["sweep"])
             raise PaiSweepFailed(
-                f"sweep {name!r}: another process has begun to run this search, and continues the search "
+                f"sweep {name!r}: another process has started this search, and continues the search "
                 "and watches its jobs; only one process may run a search at a time",
                 name,
             )
