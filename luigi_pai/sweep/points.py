@@ -51,9 +51,7 @@ _LIKENESS = 0.85  # least similarity of a misspelled setting to a known one, see
 
 
 def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], list[str]]:
-    """Return the points of a sweep, and warnings about their jobs; nothing is sent.
-
-    A search has no points yet.
+    """Return the points of a sweep, none of a search, and warnings about their jobs; nothing is sent.
 
     Raises:
         SpecError: the sweep or a point is not valid; the error names all problems.
@@ -90,14 +88,10 @@ def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], l
 
 
 def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, list[Point]]:
-    """Validate a sweep and its points; no job is sent.
-
-    Returns:
-        ``best`` and the points. ``best`` is None if the sweep does not set it. A search has no points yet.
+    """Validate a sweep and its points, also for shared jobs, and return how it ranks points, and its points.
 
     Raises:
-        SpecError: the sweep or a point is not valid; the error names all problems.
-        ConfigError: points are to share jobs, but their cluster has the API v1, or their clusters differ.
+        SpecError, ConfigError: see ``checked_points`` and ``check_shared``.
     """
     points, warnings = checked_points(sweep, limits)
     if sweep.requires_other_tasks:

@@ -47,13 +47,7 @@ _RESOURCE = "pai"  # Luigi's resource; each job takes one unit of it
 
 
 class SweepRun:
-    """A run of a sweep.
-
-    Raises:
-        SpecError: the sweep or some of its points are not valid; the error names all problems.
-        ConfigError: a setting is not valid.
-        HdfsError, OSError, ValueError: the sweep's journal cannot be read or written.
-    """
+    """A run of a sweep. It raises the errors of ``PaiSweep.run``; ValueError if its file is not a journal."""
 
     def __init__(self, sweep: PaiSweep) -> None:
         self._sweep = sweep
@@ -99,8 +93,7 @@ class SweepRun:
         Raises:
             PaiSweepFailed: more points failed than the tolerance allows, a message stopped the sweep, the
                 user's code failed, or another process runs the search.
-            PaiApiError: the cluster cannot be reached; running jobs continue.
-            HdfsError, OSError: the table cannot be written.
+            PaiApiError, HdfsError, OSError: see ``PaiSweep.run``.
         """
         if self._is_complete:
             self._table.write(complete=True)

@@ -233,11 +233,7 @@ class Table:
         self._next = now + min(max(_EVERY, (now - began) / _SHARE), longest)
 
     def write(self, *, complete: bool = False) -> None:
-        """Write the journal and all rows; ``complete`` tells whether the sweep has succeeded.
-
-        Raises:
-            HdfsError, OSError: the folder cannot be written.
-        """
+        """Write the journal and all rows; ``complete`` tells whether the sweep has succeeded."""
         now_ms = int(self._clock.time() * 1000)
         self._journal.flush()
         summary = Summary(

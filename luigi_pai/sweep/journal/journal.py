@@ -60,7 +60,8 @@ class Journal(Ledger):
     """The journal of a sweep. Threads may share it; what they write at the same time is sent in one request.
 
     As a ledger of claims, it also decides between machines that share its folder about points without claims
-    on the cluster.
+    on the cluster. Whatever reads or writes its files raises HdfsError or OSError if they are away. Events
+    that could not be written stay queued, and the next write tries again.
 
     Attributes:
         records: name of a point -> its record.
@@ -93,12 +94,7 @@ class Journal(Ledger):
         return [name for event, name in self.history if event == "asked" and name not in self.dropped]
 
     def read(self) -> Journal:
-        """Read the events that were added since the last call, and return this journal.
-
-        Raises:
-            HdfsError, OSError: the file cannot be read.
-            ValueError: the file is not a journal.
-        """
+        """Read the events that were added since the last call; ValueError if the file is not a journal."""
         with self._writing:
             parts = self._files.read()
             if not self._take(parts) and not self.info and any(part.data.strip() for part in parts):
@@ -126,11 +122,7 @@ class Journal(Ledger):
         return self.records.setdefault(name, Record())
 
     def write(self, *events: Mapping[str, Any]) -> None:
-        """Write the events that are queued already, and then these events.
-
-        Raises:
-            HdfsError, OSError: events could not be written; they stay queued, and the next call tries again.
-        """
+        """Write the events that are queued already, and then these events."""
         self.note(*events)
         self.flush()
 
@@ -142,7 +134,7 @@ class Journal(Ledger):
                 self._apply(event)
 
     def flush(self) -> None:
-        """Write the queued events of all threads. This raises the same errors as ``write``."""
+        """Write the queued events of all threads."""
         with self._writing:
             with self._state:
                 lines = list(self._unwritten)
@@ -154,8 +146,7 @@ class Journal(Ledger):
     def begin(self, claims: Sequence[Claim]) -> list[Claim]:
         """Note claims in one write. Return them, or the earlier claims of other processes.
 
-        On a local file system, a lock lets only one of several processes claim a submission. The same errors
-        are raised as by ``write``.
+        On a local file system, a lock lets only one of several processes claim a submission.
         """
         with self._writing, self._files.locked() as others:
             self._take(others)
@@ -198,11 +189,9 @@ class Journal(Ledger):
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
-        """Begin a run. Failed and stopped points get new attempts, but not if the last run was killed.
+        """Start a run; ValueError if a run in the journal has an impossible number.
 
-        Raises:
-            HdfsError, OSError: the journal cannot be read or written.
-            ValueError: a run in the journal has an impossible number.
+        Failed and stopped points get new attempts, but not if the last run was killed.
         """
         if self.over:
             self.again([each for each, record in self.records.items() if not record.is_good])
@@ -218,14 +207,10 @@ class Journal(Ledger):
         self.read()
 
     def ask(self, event: Mapping[str, Any]) -> None:
-        """Write the event of a proposed point, and check that no other process has taken over the search.
+        """Write the event of a proposed point; PaiSweepFailed if another process has started the search.
 
         Only the process that started last continues. Each process writes its event before it reads, so that
         the process that started last knows all points that were proposed before.
-
-        Raises:
-            PaiSweepFailed: another process has started the search.
-            HdfsError, OSError: the journal cannot be read or written.
         """
         with self._writing, self._files.locked() as others:
             self._take(others)
