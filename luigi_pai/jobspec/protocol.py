@@ -16,8 +16,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.jobspec.dialects.yaml_text import decoded, read_yaml, write_yaml
-from luigi_pai.jobspec.dialects.yaml_values import Document
+from luigi_pai.jobspec.dialects.yaml_text import Document, decoded, read_yaml, write_yaml
 from luigi_pai.jobspec.job import UNSET, Unset
 from luigi_pai.jobspec.parts import Part, part_from
 from luigi_pai.jobspec.plain_values import plain

@@ -16,8 +16,7 @@ from job_cases import cases
 from places import DATA
 
 from luigi_pai.errors import Level, SpecError
-from luigi_pai.jobspec.dialects.yaml_text import read_yaml, write_yaml
-from luigi_pai.jobspec.dialects.yaml_values import Document
+from luigi_pai.jobspec.dialects.yaml_text import Document, read_yaml, write_yaml
 from luigi_pai.jobspec.paths import path_text
 
 CASES = cases("yaml_text")

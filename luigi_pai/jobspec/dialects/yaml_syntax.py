@@ -1,0 +1,340 @@
+"""The nodes and scalars of a YAML text as the servers' js-yaml reads them, composed by PyYAML.
+
+Three methods of PyYAML's scanner are overridden: for tabs between tokens, tabs within plain
+scalars, and blanks before a line break within quotes. Characters that PyYAML and js-yaml treat
+differently are replaced before PyYAML reads the text, and put back afterwards.
+
+OpenPAI 0.15 to 1.8 and LTP 1.0 use js-yaml 3, LTP 1.1 and later use js-yaml 4. A scalar that these two read
+differently is refused. The patterns of scalars are js-yaml's (``lib/type/int.js``, ``float.js`` and
+``timestamp.js``). Problems are described without quoting the text, because it may contain a secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import re
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from luigi_pai.errors import Level, Problem
+from luigi_pai.jobspec.dialects.characters import ODD, name_of
+from luigi_pai.jobspec.dialects.javascript_text import javascript_number
+from luigi_pai.jobspec.paths import path_text
+
+if TYPE_CHECKING:
+    from luigi_pai.jobspec.paths import Path
+
+MAX_DEPTH = 100
+"""Largest number of nested levels in a document."""
+
+TOO_DEEP = f"this is nested more than {MAX_DEPTH} levels deep, which no job is; it is not read further"
+"""Message for a part that is more than ``MAX_DEPTH`` levels deep."""
+
+BAD_TAG = (
+    "this value does not fit its tag, or the tag is none of !!str, !!int, !!float, !!bool and !!null; leave "
+    "the tag out, or put a text that begins with '!' into quotes"
+)
+"""Message for a tag that is unknown or does not fit its value."""
+
+QUOTE_TEXT = "if a text is meant, put it into quotes"
+"""Advice for a value that is not read as a text."""
+
+_OPEN_QUOTE = "the quote that begins here is never closed"
+_KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
+_ANCHOR = (
+    "'&' gives a value a name of letters, digits, '-' and '_', and '*' refers to it; put a text that begins "
+    "with one of them into quotes"
+)
+_INDENTATION = (
+    "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
+)
+_AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
+"""Messages for mistakes that PyYAML notices late, so that their place is the error's ``context_mark``."""
+
+_MESSAGES = (
+    (
+        "mapping values are not allowed",
+        (
+            "a second ': ' is in this line, its indentation is wrong, or its key has more than 1,024 "
+            "characters; put a text with ': ' into quotes"
+        ),
+    ),
+    ("sequence entries are not allowed", "'- ' cannot begin a list here; put it on a line of its own"),
+    ("could not find expected ':'", _KEY_WITHOUT_COLON),
+    ("but found '<block mapping start>'", _INDENTATION),
+    ("expected <block end>", _INDENTATION),
+    ("expected '<document start>'", _INDENTATION),
+    ("expected ',' or", "',' or the closing bracket is missing before this"),
+    ("found unexpected end of stream", _OPEN_QUOTE),
+    ("found unexpected document separator", _OPEN_QUOTE),
+    ("unknown escape", "there is no such escape; write a backslash as \\\\ in \"...\", or use '...'"),
+    ("expected alphabetic or numeric character", _ANCHOR),
+    ("found undefined alias", _ANCHOR),
+    ("but found another document", "a second document begins here; a job is one document"),
+)
+"""Pairs: part of a PyYAML message, and our message. ``_from_pyyaml`` has a message for all other cases."""
+
+
+class YamlError(Exception):
+    """A problem at which the reading of a text ends."""
+
+    def __init__(self, message: str, line: int, column: int = 0, path: Path = ()) -> None:
+        self.problem = yaml_problem(message, line, column, path)
+        super().__init__(str(self.problem))
+
+
+def yaml_problem(message: str, line: int, column: int, path: Path, level: Level = Level.REFUSED) -> Problem:
+    """Return a problem at a line and column, counted from 1; column 0 means that only the line is known."""
+    where = f"column {column}: " if column else ""
+    return Problem(path_text(path), f"{where}{message}", level, line)
+
+
+def place_of(mark: Any) -> tuple[int, int]:
+    """Return line and column of one of PyYAML's marks, from 1."""
+    return mark.line + 1, mark.column + 1
+
+
+def _from_pyyaml(error: Any, text: str) -> YamlError:
+    """Convert an error of PyYAML to a YamlError; an odd character in the two last lines read is its place."""
+    found = error.problem or ""
+    mark = error.problem_mark or error.context_mark
+    message = next((message for part, message in _MESSAGES if part in found), None)
+    if message in _AT_CONTEXT:
+        mark = error.context_mark or mark
+    line, column = place_of(mark) if mark else (1, 1)
+    message = message or f"this cannot stand here, in YAML; remove it or, {QUOTE_TEXT}"
+    for number in range(max(line - 1, 1), line + 1):
+        if found := ODD.search(text.split("\n")[number - 1]):
+            message = f"{name_of(found)} is here; else look at line {line}, column {column}: {message}"
+            return YamlError(message, number, found.start() + 1)
+    return YamlError(message, line, column)
+
+
+_REPLACED = re.compile(
+    "[\x85\u2028\u2029]"  # line breaks for PyYAML, but not for js-yaml
+    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a text, which PyYAML may read as a key's mark
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's composer, but with other tags for nodes to which the text gives no tag.
+
+    The tag is ``!`` for a scalar in quotes or in a block (``|``, ``>``), and empty for all other nodes.
+    """
+
+    def __init__(self, text: str) -> None:
+        found = sorted({match[0] for match in _REPLACED.finditer(text)})
+        free = (chr(code) for code in range(0xF0000, 0xFFFFE) if chr(code) not in text)
+        replacements = dict(zip(found, free, strict=False))
+        self._originals = str.maketrans({new: original for original, new in replacements.items()})
+        self._depth = 0
+        super().__init__(_REPLACED.sub(lambda match: replacements[match[0]], text))
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a node. Refuse the tag ``!``, and a node that is nested too deep."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's
+        if getattr(event, "tag", None) == "!":
+            raise YamlError(BAD_TAG, *place_of(event.start_mark))
+        if self._depth > MAX_DEPTH:
+            raise YamlError(TOO_DEEP, *place_of(event.start_mark))
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def compose_scalar_node(self, anchor: Any) -> Any:
+        """Compose a scalar, with the replaced characters put back."""
+        node = super().compose_scalar_node(anchor)
+        node.value = node.value.translate(self._originals)
+        return node
+
+    def resolve(self, kind: Any, _value: Any, implicit: Any) -> Any:
+        """Return the tag to set for a node to which the text gives no tag."""
+        return "!" if kind is yaml.ScalarNode and not implicit[0] else ""
+
+    def scan_to_next_token(self) -> None:
+        """Skip tabs in addition to what PyYAML skips. Refuse a tab that indents something."""
+        if self.flow_level > MAX_DEPTH:  # here too, because PyYAML scans nested [ before it composes nodes
+            raise YamlError(TOO_DEEP, *place_of(self))
+        super().scan_to_next_token()
+        while self.peek() == "\t":
+            self._check_indentation()
+            self.forward(len(self._blanks()))
+            super().scan_to_next_token()
+
+    def scan_plain_spaces(self, indent: int, start_mark: Any) -> Any:
+        """Keep tabs between the words of a plain scalar; drop tabs before a line break."""
+        blanks = self._blanks()
+        if "\t" not in blanks:
+            return super().scan_plain_spaces(indent, start_mark)
+        self.forward(len(blanks))
+        return super().scan_plain_spaces(indent, start_mark) if self.peek() in "\r\n" else [blanks]
+
+    def scan_flow_scalar_spaces(self, double: Any, start_mark: Any) -> Any:
+        """Keep the blanks before a line break within quotes."""
+        blanks = self._blanks()
+        if self.peek(len(blanks)) not in "\r\n":
+            return super().scan_flow_scalar_spaces(double, start_mark)
+        self.forward(len(blanks))
+        return [blanks, *super().scan_flow_scalar_spaces(double, start_mark)]
+
+    def _blanks(self) -> str:
+        """Return the blanks and tabs that come next in the text."""
+        length = 0
+        while self.peek(length) in " \t":
+            length += 1
+        return str(self.prefix(length))
+
+    def _check_indentation(self) -> None:
+        """Refuse the tab that comes next in the text if it indents something."""
+        line_before = self.buffer[self.pointer - self.column : self.pointer]
+        if (
+            not self.flow_level
+            and not line_before.strip(" ")
+            and self.peek(len(self._blanks())) not in "\r\n#"
+        ):
+            message = "a tab indents this, and servers differ in how they nest it; use blanks"
+            raise YamlError(message, *place_of(self))
+
+
+def compose(text: str) -> Any:
+    """Return PyYAML's root node of the only document in a text; None if the text has no document.
+
+    Raises:
+        YamlError: the text is not YAML, has several documents, or has a character that no server accepts.
+    """
+    text = text.removeprefix("\ufeff")
+    if text and text[-1] not in "\r\n":
+        text += "\n"
+    line = 0
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_node()
+        finally:
+            line = loader.line + 1
+    except yaml.MarkedYAMLError as error:
+        raise _from_pyyaml(error, text) from None
+    except yaml.reader.ReaderError as error:
+        before = re.sub("\r\n?", "\n", text[: error.position])
+        message = (
+            f"a character (U+{ord(text[error.position]):04X}) is here that no job may have; remove it, or "
+            'write it as an escape in "..."'
+        )
+        place = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise YamlError(message, *place) from None
+    except (ValueError, OverflowError):
+        message = "an escape in this text is no character; put another in its place"
+        raise YamlError(message, line) from None
+
+
+MERGE = "<<"
+"""The plain key whose value is merged into the mapping that has the key."""
+
+_WORDS = {
+    **dict.fromkeys(("~", "null", "Null", "NULL", ""), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_FIRST_OF_NUMBERS = "+-.0123456789"  # and of dates
+_EXPONENT = r"(?:[eE][-+]?[0-9]+)?"
+_DIFFERENT = re.compile(
+    rf"""[-+]?(?:0[0-9_]+(?:\.[0-9_]*)?{_EXPONENT}
+      | 0o[0-7_]+
+      | [1-9][0-9_]*(?::[0-5]?[0-9])+
+      | [0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*)""",
+    re.VERBOSE,
+)
+_DATE = re.compile(r"(?!00)[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(
+    r"""00[0-9]{2}-[0-9]{2}-[0-9]{2}  # JavaScript takes the year 00YY for 19YY
+      | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?
+        (?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::[0-9]{2})?))?""",
+    re.VERBOSE,
+)
+_INTEGER = re.compile(
+    r"""([-+]?)(?:0b(?P<binary>[01_]*[01])
+      | 0x(?P<hexadecimal>[0-9a-fA-F_]*[0-9a-fA-F])
+      | (?P<decimal>0+|[1-9][0-9_]*(?<!_)))""",
+    re.VERBOSE,
+)
+_BASES = {"binary": 2, "hexadecimal": 16, "decimal": 10}
+_REAL = re.compile(
+    rf"""(?:\.[0-9_]+{_EXPONENT}
+      | [-+]?\.(?:inf|Inf|INF)
+      | \.(?:nan|NaN|NAN)
+      | [-+]?(?:0|[1-9][0-9_]*)(?:\.[0-9_]*)?{_EXPONENT})(?<!_)""",
+    re.VERBOSE,
+)
+
+
+class UnclearScalarError(ValueError):
+    """A scalar that OpenPAI and LTP, or servers and people, read differently. The message omits the value."""
+
+
+def plain_value(text: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]:
+    """Return the value of a scalar that has neither quotes nor a tag, and whether it is a date.
+
+    ``js_yaml_4`` is whether js-yaml 4 reads it, and not js-yaml 3; None if that is not known.
+
+    Raises:
+        UnclearScalarError: js-yaml 3 and 4 read it differently, and the version is not known; or it is a
+            date with a time, a date that does not exist, or a date before the year 100.
+    """
+    if text in _WORDS:
+        return _WORDS[text], False
+    if text[0] not in _FIRST_OF_NUMBERS:
+        return text, False
+    if _DIFFERENT.fullmatch(text) and text.strip("+-0"):
+        if js_yaml_4 is not None:
+            return _as_read_by(text, js_yaml_4=js_yaml_4), False
+        raise UnclearScalarError(
+            f"OpenPAI and LTP 1.1 and later take this for different values; {QUOTE_TEXT}; "
+            "if a number is meant, write it in decimal digits that do not begin with 0"
+        )
+    is_date = _DATE.fullmatch(text) is not None
+    if is_date:
+        with contextlib.suppress(ValueError):  # a text such as 2024-02-30 is refused below
+            return f"{date.fromisoformat(text)}T00:00:00.000Z", True
+    if is_date or _TIME.fullmatch(text):
+        raise UnclearScalarError(f"the server takes this for a time, and converts it to UTC; {QUOTE_TEXT}")
+    number = _number(text)
+    return (text if number is None else number), False
+
+
+def _as_read_by(text: str, *, js_yaml_4: bool) -> Any:
+    """Return the value of a scalar that js-yaml 3 and 4 read differently."""
+    digits, base = text.lstrip("+-").replace("_", ""), 8
+    parts = list(digits.removeprefix("0o"))
+    is_number = js_yaml_4
+    if ":" in digits:
+        parts, base, is_number = digits.split(":"), 60, not js_yaml_4
+    elif not js_yaml_4:
+        is_number = re.fullmatch(r"[0-7]+", digits) is not None
+    elif not digits.startswith("0o"):
+        parts = [digits]
+    if text[-1] == "_" or not is_number:
+        return text
+    value = functools.reduce(lambda total, part: total * base + float(part), parts, 0.0)
+    return javascript_number(-value if text[0] == "-" else value)
+
+
+def _number(text: str) -> int | float | None:
+    if match := _INTEGER.fullmatch(text):
+        kind = str(match.lastgroup)
+        digits = match[kind].replace("_", "")
+        try:  # unlike int(), float() has no limit of decimal digits
+            value = float(digits) if kind == "decimal" else float(int(digits, _BASES[kind]))
+        except OverflowError:
+            value = math.inf
+        return javascript_number(-value if match[1] == "-" else value)
+    if not _REAL.fullmatch(text):
+        return None
+    digits = text.replace("_", "").lower()
+    if digits.startswith((".e", ".nan")):
+        return math.nan
+    return javascript_number(float(digits.replace(".inf", "inf")))
