@@ -19,7 +19,7 @@ from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.job import FS_URI, PaiJob, default_output
 from luigi_pai.jobspec.names import folded, v2_name
 from luigi_pai.jobspec.protocol import JobProtocol
-from luigi_pai.jobspec.protocol_extras import NOTIFICATION
+from luigi_pai.jobspec.protocol_parts import NOTIFICATION
 from luigi_pai.jobspec.storage import mount as storage_mount
 from luigi_pai.jobspec.validate import validate_job
 

@@ -1,7 +1,9 @@
-"""Hints at two likely mistakes, which are a misspelt name and a method that lacks its ``@property``."""
+"""Hints at likely mistakes: a misspelt name, a method without ``@property``, an odd character."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +13,13 @@ if TYPE_CHECKING:
 METHOD: Final = "is a method; put @property above it"
 """Message for a field that holds a method."""
 
+ODD: Final = re.compile(
+    "[\u00a0\u00ab\u00ad\u00bb\u2000-\u200f\u2018-\u201f\u2028-\u202f\u205f-\u206f\u3000\ufeff\uff01-\uff5e]"
+    "|(?<![^ \t\r\n-])[\u2010-\u2015\u2212](?=[-\u2010-\u2015\u2212]*[A-Za-z])"
+)
+"""A character that looks like a blank, a quote or an option's dash of ASCII, and stands in its place."""
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _MOST_SHOWN = 12
 _MOST_COMPARED = 200
 
@@ -36,3 +45,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return ""
     further = ", ..." if len(names) > _MOST_SHOWN else ""
     return f" (known: {', '.join(map(repr, names[:_MOST_SHOWN]))}{further})"
+
+
+def name_of(found: re.Match[str]) -> str:
+    """Return the code point and the name of the first character of a match: ``U+00A0 (NO-BREAK SPACE)``."""
+    first = found[0][0]
+    return f"U+{ord(first):04X} ({unicodedata.name(first, 'without a name')})"
+
+
+def not_ascii(text: str) -> str:
+    """Return text to append to the message about a text, which names its first character beyond ASCII."""
+    found = _NOT_ASCII.search(text)
+    return f"; it has {name_of(found)} at character {found.start() + 1}" if found else ""

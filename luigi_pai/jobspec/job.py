@@ -9,29 +9,17 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from luigi_pai.jobspec.dialects.shell_text import repaired
 from luigi_pai.jobspec.hints import METHOD, nearest
-from luigi_pai.jobspec.paths import Path, path_text
+from luigi_pai.jobspec.paths import leaves, list_of, path_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-__all__ = [
-    "FS_URI",
-    "UNSET",
-    "PaiJob",
-    "Port",
-    "TaskRole",
-    "Unset",
-    "default_output",
-    "methods_in",
-    "slot_to_dict",
-]
 
 
 class Unset(Enum):
@@ -59,8 +47,6 @@ _NO_PORTS: list[Port] = []
 
 _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
 """Fields in which ``null`` means "never" to the server."""
-
-_DEEPEST = 100
 
 T = TypeVar("T")
 
@@ -140,11 +126,7 @@ class _Fields:
 
 
 def _as_list(given: Sequence[T]) -> list[T]:
-    """Return a list as the same object, so that the caller can add to it; make a list of any other iterable.
-
-    Raises:
-        TypeError: the value is a text, or is not iterable.
-    """
+    """Return a list itself, so that the caller can add to it; make a list of any other iterable."""
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise TypeError(f"{given!r} is not a list; write [{given!r}]")
     return given if isinstance(given, list) else list(given)
@@ -311,11 +293,9 @@ class PaiJob(_Fields):
             TypeError: ``taskRoles`` is not a list of task roles, a role has no name or command, a port has
                 no label, or the job has no name or image.
         """
-        roles = document.get("taskRoles")
-        tasks = [_read(TaskRole, role) for role in (roles if isinstance(roles, list) else ())]
+        tasks = [_read(TaskRole, role) for role in list_of(document, "taskRoles")]
         for role in tasks:
-            ports = role.portList
-            role.portList = [_read(Port, port) for port in (ports if isinstance(ports, list) else ())]
+            role.portList = [_read(Port, port) for port in list_of(slot_to_dict(role), "portList")]
         return _read(cls, {**document, "tasks": tasks})
 
     def to_json(self) -> str:
@@ -352,20 +332,18 @@ def _read(cls: type[T], document: Any) -> T:
 
 
 def methods_in(job: PaiJob) -> list[str]:
-    """Return the paths of the fields that hold a method or a function in place of a value."""
-    return [path_text(path) for path in _methods(job, ())]
+    """Return the paths of the fields whose value is a method or a function."""
 
+    def readable(o: Any) -> Any:
+        if inspect.isroutine(o):
+            return METHOD
+        return _to_json_value(o) if isinstance(o, _Fields | Mapping) else None
 
-def _methods(value: Any, path: Path) -> Iterator[Path]:
-    if inspect.isroutine(value):
-        yield path
-        return
-    if isinstance(value, _Fields):
-        value = slot_to_dict(value)
-    if len(path) > _DEEPEST or isinstance(value, str) or not isinstance(value, Mapping | Sequence):
-        return
-    for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-        yield from _methods(item, (*path, key if isinstance(key, int) else str(key)))
+    try:
+        document = json.loads(json.dumps(job, default=readable))
+    except (TypeError, ValueError, RecursionError):  # a key is no text, or a value contains itself
+        return []
+    return [path_text(path) for path, leaf in leaves(document) if leaf == METHOD]
 
 
 def _to_json_value(o: Any) -> Any:

@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import Document, decoded, read_yaml, write_yaml
 from luigi_pai.jobspec.job import UNSET, Unset
-from luigi_pai.jobspec.parts import Part, part_from
-from luigi_pai.jobspec.plain_values import plain
-from luigi_pai.jobspec.protocol_extras import (
+from luigi_pai.jobspec.parts import Part, part_from, plain
+from luigi_pai.jobspec.protocol_parts import (
+    Callback,
+    DockerImage,
     Extras,
     HivedRole,
     HivedScheduler,
     LocalStorage,
+    Prerequisite,
+    RegistryAuth,
     RuntimePlugin,
     StatusNotification,
     Storage,
 )
-from luigi_pai.jobspec.protocol_prerequisites import Callback, DockerImage, Prerequisite, RegistryAuth
 
 if TYPE_CHECKING:
     import os

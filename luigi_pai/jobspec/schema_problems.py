@@ -23,8 +23,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level, Problem
-from luigi_pai.jobspec.dialects.characters import not_ascii
-from luigi_pai.jobspec.hints import closest
+from luigi_pai.jobspec.hints import closest, not_ascii
 from luigi_pai.jobspec.paths import line_of, path_text
 from luigi_pai.jobspec.releases import is_ltp, release_number, release_title
 

@@ -249,7 +249,7 @@ class Work(abc.ABC):
             text = "Job %s: notify is ignored, clusters of OpenPAI before 1.5 send no notifications"
             logger.log(logging.WARNING if is_posted else logging.DEBUG, text, name)
         elif notify and isinstance(job, PaiJob):
-            from luigi_pai.jobspec.protocol_extras import NOTIFICATION  # noqa: PLC0415  only few want any
+            from luigi_pai.jobspec.protocol_parts import NOTIFICATION  # noqa: PLC0415  only few want any
 
             job.extras = {**(job.extras or {}), NOTIFICATION: dict.fromkeys(notify, True)}
         elif notify and not isinstance(job, PaiJob):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from job_cases import cases
 
-from luigi_pai.jobspec.protocol_extras import (
+from luigi_pai.jobspec.protocol_parts import (
     Extras,
     HivedRole,
     HivedScheduler,

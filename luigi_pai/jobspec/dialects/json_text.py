@@ -8,8 +8,8 @@ import re
 from typing import Any, Final
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.jobspec.dialects.characters import name_of
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
+from luigi_pai.jobspec.hints import name_of
 
 _TWICE = "has a key twice"
 _MISTAKES: Final = (

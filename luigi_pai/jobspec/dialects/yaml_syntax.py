@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from luigi_pai.errors import Level, Problem
-from luigi_pai.jobspec.dialects.characters import ODD, name_of
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
+from luigi_pai.jobspec.hints import ODD, name_of
 from luigi_pai.jobspec.paths import path_text
 
 if TYPE_CHECKING:

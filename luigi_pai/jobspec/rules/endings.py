@@ -1,9 +1,12 @@
-"""Rules about how commands end, and about line breaks in them: a shell reads them with text around them.
+"""Rules about how commands end, about line breaks in them, and about failures that a shell hides.
 
 Servers of 0.7 and 0.8 write ``COMMAND || exit $?`` and ``exit 0`` into a script, servers of 0.9 to 0.14
 ``eval COMMAND || exit $?``, with a backslash before each special character
 (``rest-server/src/templates/dockerContainerScript.mustache``, ``config/index.js``). Later servers write the
 commands of a role as the last lines of a script; 0.15 and 0.16 join them by ``&&``.
+
+The shells of OpenPAI 0.7 to 0.14 have neither ``errexit`` nor ``pipefail``. A v1 job keeps this on later
+servers, and job protocols have it on 0.15 and 0.16.
 """
 
 from __future__ import annotations
@@ -20,8 +23,7 @@ from luigi_pai.jobspec.dialects.shell_text import (
     with_line_feeds,
 )
 from luigi_pai.jobspec.releases import release_number, release_title
-from luigi_pai.jobspec.rules.hidden_failures import hidden_failure_findings
-from luigi_pai.jobspec.schema_problems import Finding, warning
+from luigi_pai.jobspec.schema_problems import Finding, cut, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +36,35 @@ _REPAIRED = "luigi-pai repairs this in jobs that it submits"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LETTERS = {"\n": "n", "\t": "t", "\r": "r", "\a": "a", "\b": "b", "\v": "v", "\f": "f", "\x1b": "E"}
 _ERREXIT = re.compile(r"(?:^|[\n;&|{])\s*set\s+(?:-\w+\s+)*-(?:\w*e|\w*o\s+errexit)")
+_CONTINUED = re.compile(r"\\\n|(?:&&|\|\||\|&?)\s*\n\s*")
+_PART = re.compile(r"([^;&|\n]+)([;\s]+|&&|\|\||\|&?|&)?")
+_PROGRAM = re.compile(r"\s*(?:(?:[-!]\S*|\w+\+?=\S*|sudo|time|env|nohup)\s+)*([^\s=]+)(?!\S)")
+_COMPOUND = re.compile(r"(?:^|[;&|\n])\s*(?:if|for|while|until|case|select)\s|[{}]")
+
+_LOOP = re.compile(r"\bfor\s[^;\n]*[;\n]\s*do\s((?:(?!\b(?:do|if|case|exit|break)\b)[^|&])*?)[;\n]\s*done\b")
+"""A loop whose commands all run, and whose last one decides, but for each round only in the last round."""
+
+_PIPEFAIL = re.compile(r"\bpipefail\b|\bPIPESTATUS\b")
+_OWN_DECISION = re.compile(
+    r"\bset\s(?:[^;&|\n]*\s)?[-+](?:\w*e|\w*o\s+errexit)|\btrap\s|\$\?|[;\n]\s*exit\b[^;&|\n]*\s*$"
+)
+"""A command in which it is found decides by itself what a failure leads to."""
+
+_SOURCE = r"echo|printf|cat|yes|true|:|ls|env|ps|seq|date|hostname|grep"
+_HARMLESS = {
+    "pipe": re.compile(_SOURCE),
+    "sequence": re.compile(
+        rf"{_SOURCE}|cd|export|set|shopt|source|\.|ulimit|umask|unset|alias|declare|local|readonly|mkdir|rm|touch"
+        r"|sleep|pwd|read|exit|exec|test|\[\[?|nvidia-smi|kill|wait"
+    ),
+}
+"""Programs whose failure matters little on the left of a pipe, and before other commands."""
+
+_WHY = {
+    "pipe": "a pipe returns the exit code of its last program; add set -o pipefail; at the start",
+    "sequence": "only the last command decides; join the commands with &&",
+    "loop": "only the last round of a loop decides; add || exit 1 after it",
+}
 
 
 def config_ending_findings(path: Path, role: object, command: str, release: str | None) -> Iterator[Finding]:
@@ -55,7 +86,7 @@ def config_ending_findings(path: Path, role: object, command: str, release: str 
     if appends and not last.operator and sent != with_line_feeds(command):
         yield warning(path, _why_repaired(with_line_feeds(command), appends))
     yield from _last_findings(path, last, f" (it is a syntax error on {appends})" if appends else "")
-    yield from hidden_failure_findings(path, role, sent, last.bare, _IN_A_TASK)
+    yield from _hidden_failure_findings(path, role, sent, last.bare, _IN_A_TASK)
     if release is None or _FIRST_EVAL <= number < _FIRST_V2:
         evaluates = "OpenPAI 0.9 to 0.14" if release is None else release_title(release)
         yield from _eval_findings(path, sent, last, evaluates)
@@ -85,7 +116,7 @@ def protocol_ending_findings(
         yield from _last_findings(commands[-1][0], ending("\n".join(texts)))
     if commands and release is not None and release < _FIRST_SCRIPT:
         joined = " && ".join(texts)
-        yield from hidden_failure_findings(commands[0][0][:-1], role, joined, ending(joined).bare)
+        yield from _hidden_failure_findings(commands[0][0][:-1], role, joined, ending(joined).bare)
         found = [
             (path, _how_it_ends(text, ending(text))) for (path, _), text in zip(commands, texts, strict=True)
         ]
@@ -134,3 +165,48 @@ def _how_it_ends(text: str, last: Ending) -> str:
 def _line_ends(path: Path) -> Finding:
     text = "has lines that end with CR LF, as on Windows; the shell takes CR for a part of the last word"
     return warning(path, f"{text}; write LF. {_REPAIRED}")
+
+
+# ---------------------------------------------------------------- hidden failures
+
+
+def _hidden_failure_findings(
+    path: Path, role: object, command: str, bare: str, remedy: str = ""
+) -> Iterator[Finding]:
+    """Yield a warning about the first program whose failure a pipe hides, and the first in a sequence.
+
+    Of commands with compound statements, only a loop is read, and of it only the program that ends a round.
+    Programs before ``||`` are left out.
+
+    Args:
+        path: of the command.
+        role: name of the task role.
+        command: with LF as its line breaks.
+        bare: see ``Ending``.
+        remedy: besides a change of the command; it is added to the message.
+    """
+    bare = _CONTINUED.sub(lambda found: re.sub(r"[\\\n]", " ", found[0]), bare).rstrip("; \n")
+    pipes_hide, sequences_hide = not _PIPEFAIL.search(command), not _OWN_DECISION.search(command)
+    if _COMPOUND.search(bare):
+        loop = _LOOP.search(bare) if sequences_hide else None
+        last = _PROGRAM.match(re.split(r"[;\n]", loop[1])[-1]) if loop else None
+        if last and not last[1].startswith("_") and not _HARMLESS["sequence"].fullmatch(last[1]):
+            text = f"role {role!r} succeeds even if {cut(last[1])} fails, because {_WHY['loop']}"
+            yield warning(path, f"{text}{remedy}")
+        return
+    hidden: dict[str, str] = {}
+    then = ""  # what follows the and-or list
+    for part in reversed(list(_PART.finditer(bare))):
+        separator = (part[2] or "").strip() or "\n"
+        if part[2] and separator not in ("&&", "|", "|&"):
+            then = separator
+        how = "pipe" if pipes_hide and separator in ("|", "|&") else "sequence"
+        found = _PROGRAM.match(part[1])
+        is_hidden = then not in ("||", "&") and (how == "pipe" or (then and sequences_hide))
+        if found and is_hidden and not _HARMLESS[how].fullmatch(found[1]):
+            at = part.start() + found.start(1)
+            shown = "(...)" if command[at] == "(" else cut(command[at : at + len(found[1])])
+            line = f" (line {command.count(chr(10), 0, at) + 1})" if "\n" in command else ""
+            hidden[how] = f"role {role!r} succeeds even if {shown}{line} fails"
+    for how, text in hidden.items():
+        yield warning(path, f"{text}, because {_WHY[how]}{remedy}")

@@ -12,8 +12,8 @@ from luigi_pai.jobspec.paths import is_int, leaves, list_of, mapping_of
 from luigi_pai.jobspec.rules.endings import protocol_ending_findings
 from luigi_pai.jobspec.rules.texts import command_findings, image_findings
 from luigi_pai.jobspec.schema_problems import Finding, stricter, warning
-from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import role_commands
+from luigi_pai.jobspec.templates.prerequisites import PLUGIN
 from luigi_pai.jobspec.templates.references import plugin_texts, references
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from luigi_pai.errors import Level
-from luigi_pai.jobspec.dialects.characters import ODD, name_of, not_ascii
 from luigi_pai.jobspec.dialects.shell_text import ending
-from luigi_pai.jobspec.hints import closest
+from luigi_pai.jobspec.hints import ODD, closest, name_of, not_ascii
 from luigi_pai.jobspec.schema_problems import Finding, stricter, warning
 from luigi_pai.runtime import VARIABLES
 

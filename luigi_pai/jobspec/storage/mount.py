@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from luigi_pai.jobspec.job import FS_URI, UNSET, Unset
 from luigi_pai.jobspec.paths import list_of
-from luigi_pai.jobspec.protocol_extras import RuntimePlugin, Storage
+from luigi_pai.jobspec.protocol_parts import RuntimePlugin, Storage
 
 if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol

@@ -18,23 +18,36 @@ The proposal (issue 5145 of OpenPAI) and the manual say that the server resolves
 from __future__ import annotations
 
 import graphlib
+import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import SpecError
+from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.shell_text import with_line_feeds
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.paths import item_of, list_of, mapped, mapping_of, texts
 from luigi_pai.jobspec.schema_problems import Finding, stricter, warning
-from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN, with_event_of_releases
-from luigi_pai.jobspec.templates.own_references import filled, reference_to_self_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from luigi_pai.jobspec.paths import Path
 
+PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
+"""Key of the runtime plugins in extras, and prefix of a prerequisite's ``plugin``."""
+
+CMD_PLUGIN: Final = f"{PLUGIN}.cmd"
+"""The plugin that runs callbacks."""
+
+_EVENTS = {"containerStart": "taskStarts", "containerExit": "taskSucceeds"}
+"""Name of an event in OpenPAI's proposal (issue 5145) -> its name in releases."""
+
 _DOCKER_IMAGE = "dockerimage"
+_PLACES = ("uri", "callbacks")
+_NOT_REFERRED_TO = ("callbacks", "require", "plugin", "failurePolicy")
+_OWN_REFERENCE = re.compile(r"<%\s*this\.(?P<name>[^%]*?)\s*%>")
+_PREFIX = "parameters."
 _EXPORTED = re.compile(r"(?:^|[;&|]\s*|\s)export\s+([A-Za-z_]\w*)=")
 _SET = re.compile(r"(?:^|[;&|(\s])([A-Za-z_]\w*)=")
 _USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
@@ -148,12 +161,17 @@ def _sent(prerequisite: Any) -> Any:
     """Return a prerequisite in the form that releases accept."""
     if not isinstance(prerequisite, dict) or prerequisite.get("type") == _DOCKER_IMAGE:
         return prerequisite
-    sent = filled(prerequisite)
+    sent = _filled(prerequisite)
     callbacks = sent.get("callbacks")
     if isinstance(callbacks, list) and callbacks:
-        sent["callbacks"] = [with_event_of_releases(each) for each in callbacks]
+        sent["callbacks"] = [_with_event_of_releases(each) for each in callbacks]
         sent.setdefault("plugin", CMD_PLUGIN)
     return sent
+
+
+def _with_event_of_releases(callback: Any) -> Any:
+    event = item_of(callback, "event")
+    return {**callback, "event": _EVENTS.get(event, event)} if isinstance(event, str) else callback
 
 
 def _resolved_role(role: Any, known: _Prerequisites) -> Any:
@@ -177,7 +195,7 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Finding]:
             path: Path = ("prerequisites", index)
             for at, other in _names(each, "require"):
                 yield from _requirement(other, (*path, "require", at), known)
-            yield from reference_to_self_problems(each, path)
+            yield from _own_reference_findings(each, path)
     if circle := known.circle():
         yield stricter(
             ("prerequisites", known.named[circle[0]][-1], "require"),
@@ -249,3 +267,55 @@ def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Pat
             for number, text in _names(callback, "commands"):
                 path = ("prerequisites", known.named[name][-1], "callbacks", at, "commands", number)
                 yield from ((path, variable) for variable in _EXPORTED.findall(text))
+
+
+# ---------------------------------------------------------------- references to own keys
+
+
+def _filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a prerequisite with the references in its callbacks and URI filled in.
+
+    A reference to a missing key stays unchanged.
+    """
+
+    def value_of(match: re.Match[str]) -> str:
+        value = _looked_up(match["name"], prerequisite)
+        return match[0] if value is mustache.ABSENT else _shown(value)
+
+    def change(value: Any) -> Any:
+        return _OWN_REFERENCE.sub(value_of, value) if isinstance(value, str) else value
+
+    return {key: mapped(each, change) if key in _PLACES else each for key, each in prerequisite.items()}
+
+
+def _own_reference_findings(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Finding]:
+    """Yield a problem for each wrong reference of the prerequisite at this path, such as to a missing key."""
+    for at, text in texts({place: prerequisite.get(place) for place in _PLACES}, path):
+        for match in _OWN_REFERENCE.finditer(text):
+            if message := _wrong(match["name"], prerequisite):
+                what = f"<% this.{match['name']} %>: {message}; the server would leave it as text"
+                yield stricter(at, what)
+
+
+def _wrong(name: str, prerequisite: Mapping[str, Any]) -> str:
+    if not name.startswith(_PREFIX):
+        return f"write <% this.parameters.{name} %>"
+    value = _looked_up(name, prerequisite)
+    if value is mustache.ABSENT:
+        key = name.removeprefix(_PREFIX)
+        known = [each for each in prerequisite if each not in _NOT_REFERRED_TO]
+        return f"the prerequisite has no {key!r}{nearest(key, known)}"
+    if _OWN_REFERENCE.search(_shown(value)):
+        return "the value of this key contains a reference; write the value out"
+    return ""
+
+
+def _looked_up(name: str, prerequisite: Mapping[str, Any]) -> Any:
+    """Return the value of ``this.NAME``, or ``ABSENT``."""
+    if not name.startswith(_PREFIX):
+        return mustache.ABSENT
+    return mustache.look_up(prerequisite, mustache.steps(name.removeprefix(_PREFIX)))
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -19,8 +19,8 @@ from luigi_pai.jobspec.dialects.javascript_text import javascript_text
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.paths import item_of, list_of, mapping_of, texts
 from luigi_pai.jobspec.schema_problems import Finding, named_nearest, stricter
-from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import Views, role_commands
+from luigi_pai.jobspec.templates.prerequisites import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

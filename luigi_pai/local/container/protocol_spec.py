@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.paths import mapped
-from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import Views, entrypoints
+from luigi_pai.jobspec.templates.prerequisites import PLUGIN
 from luigi_pai.jobspec.templates.secrets import replaced
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
 from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.schema_problems import schema_findings
-from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import entrypoints
+from luigi_pai.jobspec.templates.prerequisites import PLUGIN
 from luigi_pai.jobspec.templates.secrets import masked
 from luigi_pai.jobspec.validate_protocol import validate_protocol
 from luigi_pai.local.container.protocol_spec import job_spec
