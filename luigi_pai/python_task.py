@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
-    from luigi_pai.payload.contents import Contents
-    from luigi_pai.payload.file import Payload
+    from luigi_pai.payload.file import Contents, Payload
 
 __all__ = ["PaiPythonTask"]
 
@@ -337,10 +336,8 @@ def contents(task: PaiPythonTask) -> Contents:
         SpecError: something cannot be sent.
         MissingPackage: cloudpickle is not installed here.
     """
-    from luigi_pai.payload.contents import contents_of  # noqa: PLC0415  only people want it
-
     payload, *_ = task._parts("v2", has_files=True)  # noqa: SLF001  of this module
-    return contents_of(payload, *task._values(payload))  # noqa: SLF001  as above
+    return payload.contents(*task._values(payload))  # noqa: SLF001  as above
 
 
 def _plain(value: Any) -> Any:

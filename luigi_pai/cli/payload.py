@@ -17,7 +17,7 @@ from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from luigi_pai.payload.contents import Contents
+    from luigi_pai.payload.file import Contents
     from luigi_pai.task import PaiTask
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import copy
-import gzip
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai import runtime
-from luigi_pai.jobspec.dialects.shell_text import strict
+from luigi_pai.jobspec.dialects.shell_text import packed, strict
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.runtime import VARIABLES, attempt_of
 
@@ -117,9 +115,8 @@ def _unpacking() -> str:
     The folder is the working folder or, if the command cannot write to the working folder (as in images
     whose user is not root), a new temporary folder.
     """
-    packed = base64.b64encode(gzip.compress(RUNTIME_FILE.read_bytes(), mtime=0)).decode("ascii")
     return (
         f'_pai=$PWD; (: >"$_pai/{RUNTIME_NAME}") 2>/dev/null || _pai=$(mktemp -d); '
-        f'echo {packed} | base64 -d | gzip -d >"$_pai/{RUNTIME_NAME}" && '
+        f'{packed(RUNTIME_FILE.read_bytes())} >"$_pai/{RUNTIME_NAME}" && '
         'export PYTHONPATH="$_pai${PYTHONPATH:+:$PYTHONPATH}"'
     )

@@ -12,7 +12,7 @@ import functools
 import json
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
@@ -105,20 +105,18 @@ def convert(
     return _Converter(document, fs_uri, section, storage).convert()
 
 
+@dataclass(eq=False)
 class _Converter:
     """One conversion."""
 
-    def __init__(
-        self, job: Mapping[str, Any], fs_uri: str | None, section: str, storage: StorageMount | None
-    ) -> None:
-        self._job = job
-        self._fs_uri = fs_uri
-        self._section = section
-        self._storage = storage
-        self._losses: list[Problem] = []
-        self._parameters: dict[str, Any] = {}
-        self._folders: dict[str, str] = {}  # type of prerequisite -> folder
-        self._names: dict[str, str] = {}  # name of a role on v1 -> on v2
+    _job: Mapping[str, Any]
+    _fs_uri: str | None
+    _section: str
+    _storage: StorageMount | None
+    _losses: list[Problem] = field(default_factory=list)
+    _parameters: dict[str, Any] = field(default_factory=dict)
+    _folders: dict[str, str] = field(default_factory=dict)  # type of prerequisite -> folder
+    _names: dict[str, str] = field(default_factory=dict)  # name of a role on v1 -> on v2
 
     def convert(self) -> Conversion:
         job = self._job
@@ -126,7 +124,7 @@ class _Converter:
         if name != job["jobName"]:
             self._lose("jobName", f"becomes {name!r}: v2 names have letters, digits, _ and - only")
         self._lose_fields_without_counterpart()
-        self._folders = {kind: self._folder(field) for field, kind, _, _ in _FOLDERS if job.get(field)}
+        self._folders = {kind: self._folder(key) for key, kind, _, _ in _FOLDERS if job.get(key)}
         self._names = dict(self._role_names())
         roles = {
             self._names[role["name"]]: self._role(f"taskRoles[{index}]", role)
@@ -165,9 +163,9 @@ class _Converter:
 
     def _lose_fields_without_counterpart(self) -> None:
         job = self._job
-        for field, message in _WITHOUT_COUNTERPART.items():
-            if job.get(field):
-                self._lose(field, message.format(job[field]))
+        for key, message in _WITHOUT_COUNTERPART.items():
+            if job.get(key):
+                self._lose(key, message.format(job[key]))
         others = [key for key in job.get("extras") or () if key != NOTIFICATION]
         if others:
             self._lose("extras", f"are left out: {', '.join(others)}; v2 gives extras another meaning")
@@ -179,21 +177,21 @@ class _Converter:
             self._lose("retryCount", f"{count} ({meaning}) becomes 0: v2 has no negative count")
         return max(count, 0)
 
-    def _folder(self, field: str) -> str:
-        path = str(self._job[field])
+    def _folder(self, key: str) -> str:
+        path = str(self._job[key])
         if self._storage is not None:
             path = storage_mount.container_paths(path, self._storage)
         elif FS_URI in path and self._fs_uri:
             path = path.replace(FS_URI, self._fs_uri.rstrip("/"))
         elif FS_URI in path:
             self._lose(
-                field,
+                key,
                 f"{path!r} stays as it is: {FS_URI} is empty on v2 clusters; "
                 f"set storage (or, with an HDFS, fs_uri) in [{self._section}] of luigi.cfg",
             )
-        if field == "codeDir" and not (self._storage and self._storage.has(path)):
+        if key == "codeDir" and not (self._storage and self._storage.has(path)):
             self._lose(
-                field,
+                key,
                 "is copied into the working folder only if the image has the hdfs command: v2 copies no "
                 "code folder",
             )
@@ -301,7 +299,7 @@ class _Converter:
             for old, new in self._names.items()
             if old != new and _VARIABLE.fullmatch(old)
         }
-        commands = [_export(each) for each in (own, folders, hosts, self._environment) if each]
+        commands = [storage_mount.export(each) for each in (own, folders, hosts, self._environment) if each]
         return [*commands, *self._preparations()]
 
     def _folder_word(self, path: str, reference: str = "") -> str:
@@ -336,10 +334,6 @@ class _Converter:
                 values[key] = f"'<% $parameters.{key} %>'"
                 self._parameters[key] = value
         return values
-
-
-def _export(variables: Mapping[str, Any]) -> str:
-    return "export " + " ".join(f"{key}={value}" for key, value in variables.items())
 
 
 def _never_is_minus_one(count: Any) -> int:

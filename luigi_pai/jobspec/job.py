@@ -1,8 +1,7 @@
 """The v1 job config: PaiJob, TaskRole, Port, and their serializer slot_to_dict.
 
-The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning
-job"). Arguments have the names, order and defaults of
-``luigi.contrib.pai``; new arguments come last.
+The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning job"). Arguments have the names,
+order and defaults of ``luigi.contrib.pai``; new arguments come last.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.jobspec.dialects.shell_text import repaired
 from luigi_pai.jobspec.hints import METHOD, nearest
@@ -43,12 +42,9 @@ def default_output(name: str) -> str:
     return f"{FS_URI}/{name}/output"
 
 
-_NO_PORTS: list[Port] = []
-
+_NO_PORTS: list[Port] = []  # a default, which no role may change
 _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
 """Fields in which ``null`` means "never" to the server."""
-
-T = TypeVar("T")
 
 
 def slot_to_dict(o: Any) -> dict[str, Any]:
@@ -101,14 +97,23 @@ class _Fields:
                 raise TypeError(f"{cls.__name__} has no argument {unknown!r}{nearest(unknown, known)}")
         return super().__new__(cls)
 
+    @classmethod
+    def _read(cls, document: Any) -> Self:
+        """Construct an object from those fields of a document that the constructor takes."""
+        if not isinstance(document, Mapping):
+            raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
+        taken = inspect.signature(cls).parameters
+        given = {key: value for key, value in document.items() if key in taken}
+        return cls(**{key: given[key] for key in given if given[key] is not None or key in _NULL_IS_A_VALUE})
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse a field that does not exist, and name the most similar one."""
         try:
             super().__setattr__(name, value)
         except AttributeError:
             kind: type = type(self)
-            text = f"{kind.__name__} has no field {name!r}{nearest(name, _slots(kind))}"
-            raise AttributeError(text) from None
+            hint = nearest(name, _slots(kind))
+            raise AttributeError(f"{kind.__name__} has no field {name!r}{hint}") from None
 
     def __repr__(self) -> str:
         shown = slot_to_dict(self)
@@ -125,11 +130,11 @@ class _Fields:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _as_list(given: Sequence[T]) -> list[T]:
+def _as_list(given: Sequence[Any]) -> list[Any]:
     """Return a list itself, so that the caller can add to it; make a list of any other iterable."""
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise TypeError(f"{given!r} is not a list; write [{given!r}]")
-    return given if isinstance(given, list) else list(given)
+    return given if isinstance(given, list) and given is not _NO_PORTS else list(given)
 
 
 class Port(_Fields):
@@ -200,9 +205,7 @@ class TaskRole(_Fields):
         self.memoryMB = memoryMB
         self.shmMB = shmMB
         self.gpuNumber = gpuNumber
-        self.portList: Any = portList
-        if portList is not None:
-            self.portList = [] if portList is _NO_PORTS else _as_list(portList)
+        self.portList: Any = None if portList is None else _as_list(portList)
         self.minFailedTaskCount = minFailedTaskCount
         self.minSucceededTaskCount = minSucceededTaskCount
 
@@ -293,10 +296,10 @@ class PaiJob(_Fields):
             TypeError: ``taskRoles`` is not a list of task roles, a role has no name or command, a port has
                 no label, or the job has no name or image.
         """
-        tasks = [_read(TaskRole, role) for role in list_of(document, "taskRoles")]
+        tasks = [TaskRole._read(role) for role in list_of(document, "taskRoles")]  # noqa: SLF001  a part of it
         for role in tasks:
-            role.portList = [_read(Port, port) for port in list_of(slot_to_dict(role), "portList")]
-        return _read(cls, {**document, "tasks": tasks})
+            role.portList = [Port._read(port) for port in list_of(slot_to_dict(role), "portList")]  # noqa: SLF001
+        return cls._read({**document, "tasks": tasks})
 
     def to_json(self) -> str:
         """Return the job as the JSON text that is posted.
@@ -311,24 +314,14 @@ class PaiJob(_Fields):
         try:
             return json.dumps(self, default=_to_json_value, allow_nan=False)
         except TypeError:
-            methods = ", ".join(methods_in(self))
-            if not methods:
-                raise
-        raise TypeError(f"{methods} {METHOD}")
+            if methods := methods_in(self):
+                raise TypeError(f"{', '.join(methods)} {METHOD}") from None
+            raise
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job as plain dicts and lists, with the content of ``to_json``."""
         document: dict[str, Any] = json.loads(self.to_json())
         return document
-
-
-def _read(cls: type[T], document: Any) -> T:
-    """Construct an object of ``cls`` from those fields of a document that the constructor takes."""
-    if not isinstance(document, Mapping):
-        raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
-    taken = inspect.signature(cls).parameters
-    given = {key: value for key, value in document.items() if key in taken}
-    return cls(**{key: value for key, value in given.items() if value is not None or key in _NULL_IS_A_VALUE})
 
 
 def methods_in(job: PaiJob) -> list[str]:

@@ -62,15 +62,21 @@ def item_of(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, Mapping) else None
 
 
+def text_of(value: Any, key: str) -> str | None:
+    """Return the text under a key; None if there is none."""
+    found = item_of(value, key)
+    return found if isinstance(found, str) else None
+
+
 def list_of(value: Any, key: str) -> list[Any]:
     """Return the list under a key. If there is no list, return an empty one."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = item_of(value, key)
     return found if isinstance(found, list) else []
 
 
 def mapping_of(value: Any, key: str | None = None) -> dict[str, Any]:
     """Return ``value`` or, if ``key`` is given, its value under ``key``; return {} if this is not a dict."""
-    found = value if key is None else value.get(key) if isinstance(value, Mapping) else None
+    found = value if key is None else item_of(value, key)
     return found if isinstance(found, dict) else {}
 
 

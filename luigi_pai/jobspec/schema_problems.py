@@ -28,7 +28,7 @@ from luigi_pai.jobspec.paths import line_of, path_text
 from luigi_pai.jobspec.releases import is_ltp, release_number, release_title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
@@ -131,6 +131,14 @@ def _paths(value: Any, path: Path) -> Iterator[Path]:
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _paths(item, (*path, key))
+
+
+def repeated(keys: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
+    """Yield the index of each repeated key, and the index of its first occurrence; None is not a key."""
+    first: dict[Hashable, int] = {}
+    for index, key in enumerate(keys):
+        if key is not None and first.setdefault(key, index) != index:
+            yield index, first[key]
 
 
 def named_nearest(name: str, known: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from luigi_pai.jobspec.dialects.shell_text import strict_command
 from luigi_pai.jobspec.hints import METHOD
 from luigi_pai.jobspec.job import PaiJob, methods_in
 from luigi_pai.jobspec.names import folded
-from luigi_pai.jobspec.paths import Path, is_int, list_of, mapping_of
+from luigi_pai.jobspec.paths import Path, is_int, list_of, mapping_of, text_of
 from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.rules.endings import config_ending_findings
 from luigi_pai.jobspec.rules.texts import command_findings, folder_findings, image_findings
@@ -30,6 +30,7 @@ from luigi_pai.jobspec.schema_problems import (
     Finding,
     cut,
     problems_in_order,
+    repeated,
     schema,
     schema_findings,
     stricter,
@@ -43,6 +44,7 @@ _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
 _IMAGE = re.compile("[:/]")  # is in most images, and in no name
 _DEFAULT_MEMORY_MB = 100  # the server's default for a role without memoryMB
 _LAST_PORT = 65535
+_ONE_DROPPED = "servers would drop one of them silently"
 _KILL_ALL = "killAllOnCompletedTaskNumber"
 _PLACES = (
     ("codeDir", "code folder", Level.STRICTER),
@@ -147,22 +149,18 @@ def _shown(value: Any, path: Path) -> str:
 
 def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the problems that concern more than one field."""
-    seen: dict[str, tuple[int, str]] = {}
     job, image = str(document.get("jobName")), str(document.get("image") or ":")
     if _IMAGE.search(job) and not _IMAGE.search(image):
         yield Finding(("image",), f"{image!r} and the name {job!r} look swapped: the name comes first")
-    for index, role in enumerate(list_of(document, "taskRoles")):
-        name = mapping_of(role).get("name")
-        if isinstance(name, str) and name:
-            first, other = seen.setdefault(folded(name), (index, name))
-            if first != index:
-                what = "" if other == name else f" ({other!r}: some servers read both as {folded(name)!r})"
-                yield stricter(
-                    ("taskRoles", index, "name"),
-                    f"{name!r} is the name of taskRoles[{first}] too{what}; servers would drop one of them "
-                    "silently",
-                )
-        yield from _role_relations(("taskRoles", index), mapping_of(role))
+    roles = [mapping_of(role) for role in list_of(document, "taskRoles")]
+    names = [text_of(role, "name") or "" for role in roles]
+    for index, first in repeated(folded(name) if name else None for name in names):
+        name, other = names[index], names[first]
+        what = "" if other == name else f" ({other!r}: some servers read both as {folded(name)!r})"
+        same = f"{name!r} is the name of taskRoles[{first}] too{what}"
+        yield stricter(("taskRoles", index, "name"), f"{same}; {_ONE_DROPPED}")
+    for index, role in enumerate(roles):
+        yield from _role_relations(("taskRoles", index), role)
 
 
 def _texts(document: Mapping[str, Any], release: str | None) -> Iterator[Finding]:
@@ -206,17 +204,12 @@ def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
         count = role.get(field)
         if is_int(count) and is_int(tasks) and count > tasks >= 1:
             yield Finding((*path, field), f"{count} is more than taskNumber, {tasks}")
-    labels: dict[str, int] = {}
-    for index, port in enumerate(list_of(role, "portList")):
-        label = mapping_of(port).get("label")
-        if not isinstance(label, str):
-            continue
-        first = labels.setdefault(label, index)
-        if first != index:
-            yield stricter(
-                (*path, "portList", index, "label"),
-                f"{label!r} is the label of portList[{first}] too; servers would drop one of them silently",
-            )
+    ports = [mapping_of(port) for port in list_of(role, "portList")]
+    labels = [text_of(port, "label") for port in ports]
+    for index, first in repeated(labels):
+        same = f"{labels[index]!r} is the label of portList[{first}] too"
+        yield stricter((*path, "portList", index, "label"), f"{same}; {_ONE_DROPPED}")
+    for index, port in enumerate(ports):
         begin, count = port.get("beginAt", 0), port.get("portNumber", 1)
         if is_int(begin) and is_int(count) and 0 < begin <= _LAST_PORT < begin + count - 1:
             yield stricter(

@@ -11,6 +11,7 @@ import sys
 import threading
 import zipfile
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -24,13 +25,49 @@ from luigi_pai.payload.pickler import Pickler
 from luigi_pai.payload.reach import METHOD, Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from luigi_pai.payload.secrets import Secrets
 
 _LARGEST = 1_000_000  # bytes of one value in the payload
 _REGISTRY = threading.Lock()  # guards cloudpickle's list of modules, which a sweep's threads share
 _OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes with all parameters, even private ones
+
+
+@dataclass(frozen=True)
+class SentValue:
+    """A value that travels in clear.
+
+    Attributes:
+        name: its name in the code: ``self.rate``, ``Train.classes``, ``TABLE``.
+        type: the name of its class.
+        size: the bytes of its pickle.
+        value: the start of its repr; empty for ``os.environ``, which is the container's there.
+        place: where it is used, ``Train.work (train.py:12)``; empty for a value of the task itself.
+    """
+
+    name: str
+    type: str
+    size: int
+    value: str
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What travels with a task's method.
+
+    Attributes:
+        parts: the compressed bytes of each part of the zip file.
+        functions: the functions that travel, by their qualified names.
+        values: the values that travel in clear.
+        secrets: the names of the values that travel as a secret of the job.
+    """
+
+    parts: Mapping[str, int]
+    functions: Sequence[str]
+    values: Sequence[SentValue]
+    secrets: Sequence[str]
 
 
 class Payload:
@@ -162,6 +199,19 @@ class Payload:
         """Add a problem if a value or its pickle has something in it that may not travel in clear."""
         if found := self._secrets.in_value(value) or self._secrets.in_bytes(data):
             self.problems.append(f"{what} contains {found}; every user of the cluster can read what travels")
+
+    def contents(self, public: Mapping[str, Any], secrets: Mapping[str, Any]) -> Contents:
+        """Return what travels, if there are no problems, with a task's public and secret values."""
+        functions = [function.__qualname__ for function in self.reach.functions]
+        values = [*self._sent(public)]
+        return Contents(self.parts, functions, values, [f"self.{name}" for name in secrets])
+
+    def _sent(self, public: Mapping[str, Any]) -> Iterator[SentValue]:
+        named = [(f"self.{name}", value, "") for name, value in public.items()]
+        for name, value, place in [*named, *self.reach.values.values()]:
+            if not isinstance(value, FunctionType) or value not in self.reach.functions:
+                size = len(self.dumps(value))
+                yield SentValue(name, type(value).__name__, size, self.shown(value), place)
 
     def dumps(self, value: object) -> bytes:
         """Pickle a value."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.comparison import differing_fields
+from luigi_pai.jobspec.dialects.shell_text import packed
 from luigi_pai.jobspec.names import folded
 from luigi_pai.jobspec.paths import list_of, mapping_of
 from luigi_pai.jobspec.protocol import JobProtocol
@@ -187,8 +188,8 @@ def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
     command = '"$luigi_pai_line"'
     if shared := _shared_part(lines):
         lines = [line.replace(shared, _MARK, 1) for line in lines]
-        unpacked = f"$(echo {_packed(shared)} | base64 -d | gzip -d)"
-        command = f'"${{luigi_pai_line%%{_MARK}*}}{unpacked}${{luigi_pai_line#*{_MARK}}}"'
+        unpacked = packed(shared.encode("utf-8", "surrogatepass"))
+        command = f'"${{luigi_pai_line%%{_MARK}*}}$({unpacked})${{luigi_pai_line#*{_MARK}}}"'
     return [
         _own_line(lines),
         *_as_alone(label, role.get("completion") or {}),
@@ -253,15 +254,11 @@ def _shared_part(lines: Sequence[str]) -> str:
     return max((part for part in parts if all(part in line for line in others)), key=len, default="")
 
 
-def _packed(text: str) -> str:
-    return base64.b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), mtime=0)).decode("ascii")
-
-
 def _own_line(lines: Sequence[str]) -> str:
     """Return the shell command that reads the instance's line of the table."""
-    packed = _packed("".join(f"{line}\n" for line in lines))
+    table = packed("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
     number = f"$(({_INDEX} + 1))"
-    found = f'luigi_pai_line="$(echo {packed} | base64 -d | gzip -d | sed -n "{number}p")"'
+    found = f'luigi_pai_line="$({table} | sed -n "{number}p")"'
     return f'{found} && [ -n "$luigi_pai_line" ] || {{ echo "{_NO_COMMAND}" >&2; exit 1; }}'
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
 from luigi_pai.errors import Level
 from luigi_pai.jobspec.dialects.shell_text import ending
@@ -23,36 +23,76 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
 _SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # variables set by PAI_X=... or by `read PAI_X`
-_IN_SINGLE_QUOTES = re.compile(  # as one word, besides a command in quotes, as in bash -c '...'
-    r""""(?:\\.|[^"\\])*"|\\.|(?<!c )'([^'\s]*\$\{?(?:LUIGI_)?PAI_[^'\s]*)'|'[^']*\'""", re.DOTALL
-)
 _FOLDER_OF_V1 = re.compile(r"\$(?:\{PAI_(?:OUTPUT|DATA|CODE)_DIR[}/%#]|PAI_(?:OUTPUT|DATA|CODE)_DIR\b)")
 _LOCAL_MOUNTS = "LUIGI_PAI_MOUNTS"  # set by the local server only; commands use it as ${LUIGI_PAI_MOUNTS:-}
-_NOT_FILLED = (
-    (re.compile(r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}"), "no OpenPAI fills in"),
-    (
-        re.compile(r"(?<![\w$\\])\{self\.\w[^{}]*\}"),
-        "Python fills in only with an f before the text's quotes",
-    ),
-)
-_FORMATTED = (  # outside quotes, if the text has none of the words for which such a thing is right
-    (
-        re.compile(r"(?<=[ =])%(?:\.?\d+)?[sdfgr](?!\w)"),
-        re.compile(r"\b(?:printf|date|stat|find|git|curl|ps|format)\b"),
-        "Python fills in only with % (...) after the text",
-    ),
-    (
-        re.compile(r"(?<![$\\@^{])\{(?:\w+(?::[^{}\s]*)?)?\}"),
-        re.compile(r"\b(?:find|xargs|parallel|exec)\b"),
-        "Python fills in only with .format() after the text, or an f before its quotes",
-    ),
-)
-_BLANK_AT_END = re.compile(r"(?<!\\)\\[ \t]+\n")  # the shell ends the command there
-_SHELL_NUMBER = re.compile(r"(?<!\\)(\$\d)\d*(?:\.\d|e[-+]?\d)[\d.e+-]*")
-_REFERENCE: Final = re.compile(r"<%\s*\$[^%]*%>")
 _IMAGE_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*(?:/|$)")  # such as HDFS_URI/code, which somebody fills in
 _NO_HDFS = re.compile(r"(?:https?|ftp|file|git|ssh)://|[A-Za-z]:\\|(?![/$<]|[A-Za-z][\w+.-]*://)")
+_PARAMETER, _PYTHON = "<% $parameters.KEY %>", "an f-string of Python"
+_GETS_IT = "; the command gets it as it is: use {use}"
+
+
+class _Rule(NamedTuple):
+    """A piece of a command that is probably a mistake.
+
+    Attributes:
+        message: of the warning; a format string for the piece, the first group of the pattern and what
+            ``command_findings`` adds.
+        pattern: of the piece. A match without text in its first group does not count.
+        formats: of the jobs that the rule is about.
+        is_bare: whether only a piece outside quotes counts.
+        unless: pattern of the words for which such a piece is right.
+    """
+
+    message: str
+    pattern: str
+    formats: tuple[str, ...] = ("v1", "v2")
+    is_bare: bool = False
+    unless: str = r"(?!)"
+
+
+_RULES = (  # of the servers' mustache, of Python, of bash (3.1.2 "Quoting", 3.5.3 "Parameter Expansion")
+    _Rule(
+        f"has {{0}}, which no OpenPAI fills in{_GETS_IT}",
+        r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}",
+    ),
+    _Rule(
+        f"has {{0}}, which Python fills in only with an f before the text's quotes{_GETS_IT}",
+        r"(?<![\w$\\])\{self\.\w[^{}]*\}",
+    ),
+    _Rule(  # as one word, besides a command in quotes, as in bash -c '...'
+        "has '{1}', which the shell does not fill in between single quotes; the command gets it as it is: "
+        'use "{1}"',
+        r""""(?:\\.|[^"\\])*"|\\.|(?<!c )'([^'\s]*\$\{?(?:LUIGI_)?PAI_[^'\s]*)'|'[^']*'""",
+        unless="<<|envsubst|eval",
+    ),
+    _Rule(
+        f"has {{0}}, which Python fills in only with % (...) after the text{_GETS_IT}",
+        r"(?<=[ =])%(?:\.?\d+)?[sdfgr](?!\w)",
+        is_bare=True,
+        unless=r"\b(?:printf|date|stat|find|git|curl|ps|format)\b",
+    ),
+    _Rule(
+        "has {0}, which Python fills in only with .format() after the text, or an f before its quotes"
+        + _GETS_IT,
+        r"(?<![$\\@^{])\{(?:\w+(?::[^{}\s]*)?)?\}",
+        is_bare=True,
+        unless=r"\b(?:find|xargs|parallel|exec)\b",
+    ),
+    _Rule("has a blank after the backslash at the end of line {line}; take it away", r"(?<!\\)\\[ \t]+\n"),
+    _Rule(
+        "has {0}, in which the shell takes {1} for a variable; leave $ out (in an f-string of Python, write "
+        "{{x}}, not ${{x}})",
+        r"(?<!\\)(\$\d)\d*(?:\.\d|e[-+]?\d)[\d.e+-]*",
+    ),
+    _Rule("has {0}, which only job protocols fill in; use an f-string of Python", r"<%\s*\$[^%]*%>", ("v1",)),
+    _Rule(
+        "has {name} at character {at}, outside quotes, where the shell takes it for a letter; type the "
+        "character again",
+        ODD.pattern,
+        is_bare=True,
+    ),
+)
 
 
 def command_findings(
@@ -75,36 +115,20 @@ def command_findings(
         if references and (found := _FOLDER_OF_V1.search(text)) and found[0].strip("${}/%#") not in own:
             what = f"{found[0]} is not set in a job protocol, and ends the command with 'unbound variable'"
             yield warning(path, f"{what}; export it first, or give a task the attribute output_dir")
-        for piece, why, instead in _not_filled(text):
-            use = instead or ("<% $parameters.KEY %>" if references else "an f-string of Python")
-            yield warning(path, f"has {piece}, which {why}; the command gets it as it is: use {use}")
-        if found := _BLANK_AT_END.search(text):
-            line = text.count("\n", 0, found.start()) + 1
-            yield warning(path, f"has a blank after the backslash at the end of line {line}; take it away")
-        if found := _SHELL_NUMBER.search(text):
-            what = f"has {found[0]}, in which the shell takes {found[1]} for a variable"
-            yield warning(path, f"{what}; leave $ out (in an f-string of Python, write {{x}}, not ${{x}})")
-        if not references and (found := _REFERENCE.search(text)):
-            yield warning(
-                path, f"has {found[0]}, which only job protocols fill in; use an f-string of Python"
-            )
-        if not text.isascii() and (found := ODD.search(ending(text).bare)):
-            what = f"has {name_of(found)} at character {found.start() + 1}, outside quotes"
-            yield warning(path, f"{what}, where the shell takes it for a letter; type the character again")
+        for rule in _RULES:
+            if ("v2" if references else "v1") in rule.formats and (found := _found(rule, text)):
+                line, use = text.count("\n", 0, found.start()) + 1, _PARAMETER if references else _PYTHON
+                details = {"line": line, "at": found.start() + 1, "name": name_of(found), "use": use}
+                yield warning(path, rule.message.format(found[0], *found.groups(), **details))
 
 
-def _not_filled(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (piece, why, what to use) for each kind of piece in a command that nothing fills in."""
-    for pattern, why in _NOT_FILLED:
-        if found := pattern.search(text):
-            yield found[0], why, ""
-    quoted = [] if re.search("<<|envsubst|eval", text) else _IN_SINGLE_QUOTES.findall(text)
-    if piece := next(filter(None, quoted), None):
-        yield f"'{piece}'", "the shell does not fill in between single quotes", f'"{piece}"'
-    for pattern, right, why in _FORMATTED:
-        is_in_it = pattern.search(text) and not right.search(text)
-        if is_in_it and (found := pattern.search(ending(text).bare)):
-            yield found[0], why, ""
+def _found(rule: _Rule, text: str) -> re.Match[str] | None:
+    """Return the first piece of a command that a rule is about."""
+    searched = re.compile(rule.pattern, re.DOTALL)
+    if not searched.search(text) or re.search(rule.unless, text):
+        return None
+    found = searched.finditer(ending(text).bare if rule.is_bare else text)
+    return next((each for each in found if all(each.groups())), None)
 
 
 def image_findings(path: Path, image: object) -> Iterator[Finding]:

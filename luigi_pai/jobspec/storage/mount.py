@@ -6,21 +6,22 @@ the same paths: ``$PAI_DEFAULT_FS_URI/p`` and ``/p`` are ``/mnt/nfs1/p``.
 
 from __future__ import annotations
 
-import base64
 import copy
 import functools
-import gzip
 import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from luigi_pai.jobspec.dialects.shell_text import packed
 from luigi_pai.jobspec.job import FS_URI, UNSET, Unset
 from luigi_pai.jobspec.paths import list_of
 from luigi_pai.jobspec.protocol_parts import RuntimePlugin, Storage
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from luigi_pai.jobspec.protocol import JobProtocol
 
 _PLUGIN, _NAMES = "teamwise_storage", "storageConfigNames"
@@ -118,10 +119,14 @@ def with_output(protocol: JobProtocol, mount: StorageMount, folder: str) -> JobP
 def exporting(protocol: JobProtocol, **words: str) -> JobProtocol:
     """Return a copy of a protocol whose roles first export variables; ``words`` are words of the shell."""
     changed = copy.deepcopy(protocol)
-    command = "export " + " ".join(f"{name}={word}" for name, word in words.items())
     for role in changed.taskRoles.values():
-        role.commands = [command, *role.commands]
+        role.commands = [export(words), *role.commands]
     return changed
+
+
+def export(words: Mapping[str, object]) -> str:
+    """Return the command that exports variables, each with its word of the shell."""
+    return "export " + " ".join(f"{name}={word}" for name, word in words.items())
 
 
 def container_path(path: str, mount: StorageMount) -> str:
@@ -154,10 +159,10 @@ def shell_word(paths: str, mount: StorageMount, *, expand: bool) -> str:
 @functools.cache
 def hdfs_command() -> str:
     """Return the command that writes an ``hdfs`` and a ``hadoop`` command if the image has no ``hdfs``."""
-    packed = base64.b64encode(gzip.compress(Path(__file__).with_name("hdfs_shim.sh").read_bytes(), mtime=0))
+    unpack = packed(Path(__file__).with_name("hdfs_shim.sh").read_bytes())
     return (
         "command -v hdfs >/dev/null || "
-        f'{{ _pai=$(mktemp -d) && echo {packed.decode("ascii")} | base64 -d | gzip -d >"$_pai/hdfs" && '
+        f'{{ _pai=$(mktemp -d) && {unpack} >"$_pai/hdfs" && '
         'chmod 755 "$_pai" "$_pai/hdfs" && ln -s hdfs "$_pai/hadoop" && export PATH="$PATH:$_pai"; } || '
         'echo "luigi_pai: the hdfs command cannot be written: the image needs base64 and gzip" >&2'
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
-from luigi_pai.jobspec.paths import Path, item_of, list_of, mapping_of, path_text
+from luigi_pai.jobspec.paths import Path, item_of, list_of, mapping_of, path_text, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,10 +103,10 @@ class Views:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
-        self._named: dict[tuple[str, str], Any] = {}  # (type, name) -> the first such prerequisite
+        self._named: dict[tuple[str, str | None], Any] = {}  # (type, name) -> the first such prerequisite
         for item in list_of(document, "prerequisites"):
-            kind, name = item_of(item, "type"), item_of(item, "name")
-            if isinstance(kind, str) and isinstance(name, str):
+            kind, name = text_of(item, "type"), text_of(item, "name")
+            if kind is not None and name is not None:
                 self._named.setdefault((kind, name), item)
 
     def of(self, role: str) -> dict[str, Any]:
@@ -114,7 +114,6 @@ class Views:
         about = item_of(self._document.get("taskRoles"), role)
         view = {f"${key}": self._document.get(key, mustache.ABSENT) for key in ("parameters", "secrets")}
         for field in _FIELDS:
-            name = item_of(about, field)
-            found = self._named.get((field, name)) if isinstance(name, str) else None
+            found = self._named.get((field, text_of(about, field)))
             view[f"${field}"] = mustache.ABSENT if found is None else found
         return view

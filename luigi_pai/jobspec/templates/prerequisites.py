@@ -26,7 +26,7 @@ from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.shell_text import with_line_feeds
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import item_of, list_of, mapped, mapping_of, texts
+from luigi_pai.jobspec.paths import item_of, list_of, mapped, mapping_of, text_of, texts
 from luigi_pai.jobspec.schema_problems import Finding, stricter, warning
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ class _Prerequisites:
         self.roles = mapping_of(document, "taskRoles")
         self.named: dict[str, list[int]] = {}
         for index, each in enumerate(self.listed):
-            if isinstance(each, dict) and isinstance(each.get("name"), str):
-                self.named.setdefault(each["name"], []).append(index)
+            if (name := text_of(each, "name")) is not None:
+                self.named.setdefault(name, []).append(index)
 
     def by_name(self, name: str) -> Mapping[str, Any]:
         """Return the prerequisite that the runtime uses for a name; empty if there is none."""
@@ -236,13 +236,11 @@ def _not_run(known: _Prerequisites) -> Iterator[Finding]:
     """Yield a warning for each prerequisite whose callbacks never run."""
     run = {name for role in known.roles.values() for name in known.ordered(_listed_by(role))}
     for index, each in enumerate(known.listed):
-        if not isinstance(each, dict) or each.get("type") == _DOCKER_IMAGE or not each.get("callbacks"):
+        name = text_of(each, "name")
+        if name is None or name in run or item_of(each, "type") == _DOCKER_IMAGE or not each.get("callbacks"):
             continue
-        if isinstance(each.get("name"), str) and each["name"] not in run:
-            yield warning(
-                ("prerequisites", index, "callbacks"),
-                f"these commands never run: no role has {each['name']!r} among its prerequisites",
-            )
+        what = f"these commands never run: no role has {name!r} among its prerequisites"
+        yield warning(("prerequisites", index, "callbacks"), what)
 
 
 def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
