@@ -178,11 +178,6 @@ def test_what_is_no_v1_job_is_refused():
         convert({"jobName": "j", "image": "x"})
 
 
-@pytest.mark.parametrize("name", ["train", "a-b_c", "Train2"])
-def test_names_that_v2_knows_stay(name):
-    assert v2_name(name) == name
-
-
 def test_a_job_with_another_name_has_its_own_as_description():
     """So whoever looks at the job finds the task."""
     named = PaiJob("train-0.1__attempt2", "ubuntu", [TaskRole("main", "true")])

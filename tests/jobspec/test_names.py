@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from job_cases import cases
 
 from luigi_pai.errors import SpecError
+from luigi_pai.jobspec import names
 from luigi_pai.jobspec.names import (
     array_name,
     attempt_name,
@@ -19,25 +21,17 @@ from luigi_pai.jobspec.names import (
     v2_name,
 )
 
-
-@pytest.mark.parametrize(("number", "name"), [(1, "a"), (2, "a__attempt2"), (13, "a__attempt13")])
-def test_the_first_attempt_has_the_jobs_own_name(number, name):
-    assert attempt_name("a", number) == name
+CASES = cases("names")
+RETURNS = [(name, *case) for name, table in CASES["returns"].items() for case in table]
 
 
-def test_the_latest_attempt_of_each_job_is_found_in_a_list():
-    """In any order, and only what attempt_name makes."""
-    names = ["a", "a__attempt2", "a__attempt11", "a__attempt3", "b", "c__attempt2", "b__attempt1"]
-    assert latest_attempts(names) == {"a": 11, "c": 2}
+@pytest.mark.parametrize(("function", "arguments", "expected"), RETURNS)
+def test_names_by_rule(function, arguments, expected):
+    """The first attempt has the job's own name; the latest one is found in a list."""
+    assert getattr(names, function)(*arguments) == expected
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("a__attempt", "a__attempt0", "a__attempt02", "a__attempt2x", "a_attempt2", "__attempt2"),
-        *("a__attempt\u0663", "a__attempt2\n", f"a__attempt{'9' * 5000}", ""),
-    ],
-)
+@pytest.mark.parametrize("name", [*CASES["no_attempts"], f"a__attempt{'9' * 5000}"])
 def test_other_names_are_no_attempts(name):
     """Lists are those of servers, and hold what others have named."""
     assert latest_attempts([name]) == {}
@@ -50,14 +44,7 @@ def test_what_one_makes_the_other_finds(name, number):
     assert base_name(attempt_name(name, number)) == name
 
 
-@pytest.mark.parametrize(
-    ("name", "base"),
-    [
-        *(("x__attempt2", "x"), ("x__attempt1", "x"), ("x__attempt90", "x"), ("__attempt2", "")),
-        (f"x__attempt{'9' * 30}", "x"),
-        ("x__attempt2__attempt3", "x__attempt2"),
-    ],
-)
+@pytest.mark.parametrize(("name", "base"), CASES["like_attempts"])
 def test_a_tasks_own_name_does_not_end_like_that_of_an_attempt(name, base):
     """It would be taken for the other task's job, and that task for complete."""
     (problem,) = room_for_attempts(name, "name")
@@ -67,9 +54,7 @@ def test_a_tasks_own_name_does_not_end_like_that_of_an_attempt(name, base):
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["x__attempt", "x__attempt0", "x__attempt2b", "attempt2", "x_attempt2", None]
-)
+@pytest.mark.parametrize("name", CASES["of_tasks"])
 def test_other_names_may_be_a_tasks(name):
     assert room_for_attempts(name) == []
 
@@ -98,6 +83,5 @@ def test_an_array_is_named_after_the_submissions_in_it():
     assert may_hold(name, "train-b")
     assert not may_hold(name, "other")
     assert may_hold(array_name(["train-a", "other"]), "train-a")
-    assert not is_array_name("my-study-array-2")
     assert len(array_name(["s" * 300])) < 240
     assert may_hold(array_name(["s" * 300]), "s" * 300)

@@ -110,17 +110,7 @@ def test_require_itself_and_all_other_keys_stay():
     assert resolve(document)["prerequisites"] == document["prerequisites"]
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        {},
-        {"prerequisites": None, "taskRoles": None},
-        {"prerequisites": "x", "taskRoles": []},
-        {"prerequisites": [None, 1, {"name": 2, "require": 3}]},
-        {"prerequisites": [{"name": "a", "require": [4], "callbacks": None}]},
-        {"taskRoles": {"w": None, "v": {"prerequisites": "x", "data": ["a"]}}},
-    ],
-)
+@pytest.mark.parametrize("document", CASES["passed_over"])
 def test_what_the_schema_refuses_is_passed_over(document):
     assert resolve(document) == document
     assert prerequisite_problems(document) == []
@@ -149,17 +139,10 @@ def test_a_name_of_two_types_means_the_last():
 # ---------------------------------------------------------------- callbacks
 
 
-@pytest.mark.parametrize(
-    ("names", "sent"),
-    [
-        (("containerStart", "taskStarts"), "taskStarts"),
-        (("containerExit", "taskSucceeds"), "taskSucceeds"),
-    ],
-)
-def test_events_are_sent_as_releases_call_them(names, sent):
-    for name in names:
-        document = with_callbacks("echo", event=name)
-        assert resolve(document)["prerequisites"][0]["callbacks"] == [{"event": sent, "commands": ["echo"]}]
+@pytest.mark.parametrize(("name", "sent"), CASES["events"].items())
+def test_events_are_sent_as_releases_call_them(name, sent):
+    document = with_callbacks("echo", event=name)
+    assert resolve(document)["prerequisites"][0]["callbacks"] == [{"event": sent, "commands": ["echo"]}]
 
 
 def test_a_callback_for_the_end_does_not_run_after_a_failure():

@@ -192,15 +192,7 @@ def test_the_variables_of_a_job_without_folders(container):
     assert (root / "Output").stat().st_mode & 0o777 == 0o777
 
 
-@pytest.mark.parametrize(
-    ("folder", "wanted"),
-    [
-        ("$PAI_DEFAULT_FS_URI/a,/b", "{0}/mnt/nfs1/a,{0}/mnt/nfs1/b"),
-        ("/a b$PAI_USER_NAME", "{0}/mnt/nfs1/a bme"),
-        ("/a'\"`b", "{0}/mnt/nfs1/a'\"`b"),
-        ("s3://b/a", "s3://b/a"),
-    ],
-)
+@pytest.mark.parametrize(("folder", "wanted"), CASES["folders"])
 def test_folders_arrive_unharmed(container, folder, wanted):
     """Several data folders, variables, characters of the shell, and other file systems."""
     made = convert(job('printf %s "$PAI_DATA_DIR"', dataDir=folder), storage=NFS)
@@ -252,9 +244,7 @@ def test_checkpoints_are_on_the_storage(container, convert_first):
     assert container.run(made) == f"2 {container.storage}/out/_checkpoint\n"
 
 
-@pytest.mark.parametrize(
-    "commands", [["date", "export PAI_OUTPUT_DIR=/x"], ["export PAI_OUTPUT_DIR=/x; date"]]
-)
+@pytest.mark.parametrize("commands", CASES["users_commands"])
 def test_commands_of_a_users_protocol_come_after_ours(commands):
     """A command that may need pai_runtime.py finds it."""
     made = protocol()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import luigi.configuration
 import pytest
+from job_cases import cases
 
 from luigi_pai.files import TransferError
 from luigi_pai.files.transfer.local_tree import folder_tree, local_tree
@@ -15,8 +16,8 @@ from luigi_pai.outgoing.folder import folder_contents
 if TYPE_CHECKING:
     from pathlib import Path
 
-CONFIGURATION = "[OpenPai]\npai_url = http://pai\npassword = hunter22\n"
-KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+CASES = cases("never_sent")
+KEY = CASES["keys"][0]
 ANYWAY = "it is never sent: a file or folder of this name may contain credentials; to send it anyway, copy it"
 
 
@@ -34,16 +35,7 @@ def project(tmp_path: Path) -> Path:
     return write(tmp_path / "project", "train.py")
 
 
-LISTED = [
-    *(".env", ".env.production", ".envrc", ".ENV", "conf/.env/any", ".git", ".git/config", "sub/.hg/hgrc"),
-    *("client.cfg", "luigi.cfg", "Luigi.CFG", "luigi.toml", "luigi.cfg~", "luigi.cfg.bak", ".luigi.cfg.swp"),
-    *(".netrc", "_netrc", ".netrc.swp", ".npmrc", ".pypirc", "id_rsa", "keys/id_ed25519", "#id_ecdsa#"),
-    *(".git-credentials", ".htpasswd", ".pgpass", ".ssh/known_hosts", ".aws/credentials", "a/kaggle.json"),
-    *(".docker/config.json", ".kube/config", ".config/gcloud/credentials.db", "user.p12", "http.keytab"),
-]
-
-
-@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("name", CASES["listed"])
 def test_names_of_credentials(project, name):
     """They are left out, .paiignore does not bring them back, and the summary names them."""
     write(project, name)
@@ -54,28 +46,13 @@ def test_names_of_credentials(project, name):
     assert name.startswith(tree.left_out[0])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("id_rsa.pub", "luigi.cfg.example", "environment.yml", "config.json", "docker/config.json"),
-        *("tokenizer.json", "kube/config", ".gitignore", "secrets.py", "my.env", ".config/app.toml"),
-    ],
-)
+@pytest.mark.parametrize("name", CASES["sent"])
 def test_names_that_are_sent(project, name):
     assert set(folder_tree(write(project, name)).files) == {"train.py", name}
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "deploy", "k.py", "data.json"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        KEY,
-        "\n\n-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n",
-        "\ufeff-----BEGIN PGP PRIVATE KEY BLOCK-----\n",
-        "PuTTY-User-Key-File-3: ssh-ed25519\n",
-        "-----BEGIN PRIVATE KEY-----\n" + "A" * 100_000,
-    ],
-)
+@pytest.mark.parametrize("name", CASES["key_files"])
+@pytest.mark.parametrize("text", [*CASES["keys"], f"-----BEGIN PRIVATE KEY-----\n{'A' * 100_000}"])
 def test_a_private_key_has_any_name(project, name, text):
     assert folder_tree(write(project, name, text=text)).left_out == (name,)
 
@@ -119,19 +96,7 @@ def test_a_configuration_that_a_program_has_added(project, monkeypatch, parser):
     assert folder_tree(project).left_out == ("added.txt",)
 
 
-@pytest.mark.parametrize(
-    ("text", "sent"),
-    [
-        (CONFIGURATION, False),
-        (f"# of last year\n{CONFIGURATION}poll_min = 3\n", False),
-        ("export PAI_PASSWORD='hunter22'\n", False),
-        ('{\n  "password": "hunter22",\n}\n', False),
-        ("token: t0ken-1\n", False),
-        ("[OpenPai]\npassword = ${PAI_PASSWORD}\n", True),
-        ("password = hunter23\n", True),
-        ("a line about hunter22 = password\n", True),
-    ],
-)
+@pytest.mark.parametrize(("text", "sent"), CASES["copies"])
 def test_a_copy_of_the_configured_password(project, settings, text, sent):
     """A file that sets a password or a token to the configured value is not sent, under any name."""
     settings(password="hunter22", token="t0ken-1")
@@ -164,10 +129,7 @@ def test_links_inside_the_folder(project):
     assert tree.left_out == (".env", ".git", "a.txt", "b", "c")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [".env", "luigi.cfg", ".git", ".git/config", ".ssh/", ".ssh/config", ".aws/sso/cache/x", ".kube/config"],
-)
+@pytest.mark.parametrize("name", CASES["named"])
 @pytest.mark.parametrize("through_link", [True, False])
 def test_a_file_or_folder_that_is_named(project, name, through_link):
     """It is an error that tells what to do, also through a link."""
@@ -184,13 +146,7 @@ def test_a_file_or_folder_that_is_named(project, name, through_link):
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (KEY, "it contains a private key"),
-        (CONFIGURATION, "it contains a password or token of Luigi's configuration"),
-    ],
-)
+@pytest.mark.parametrize(("text", "why"), CASES["named_content"])
 def test_a_named_file_with_credentials_in_it(project, settings, text, why):
     settings(password="hunter22")
     with pytest.raises(TransferError, match=f"plain: it is never sent: {why}; give credentials to a job"):

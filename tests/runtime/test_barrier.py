@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from container_environments import Role, v1, v2
+from job_cases import cases
 from old_python import oldest_python
 from waiting import wait_until
 
@@ -67,6 +67,36 @@ def results(processes, timeout=120):
     return found
 
 
+CASES = [
+    pytest.param(case, id=name, marks=[pytest.mark.slow] if case.get("is_slow", True) else [])
+    for name, case in cases("barrier")["meetings"].items()
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_meeting(case):
+    """Tasks that come late, at other barriers, with many files, or never; the others say which."""
+    job = roles(case["tasks"])
+    about = {"python": oldest_python()} if case.get("is_old") else {}
+    ended = results(
+        [
+            start(
+                v1(job, "worker", index, LATE=str(case.get("late", {}).get(index, 0))),
+                case.get("barriers", {}).get(index, case.get("barrier", "ready")),
+                case.get("timeout", 100),
+                before=case.get("before", {}).get(index, ""),
+                **about,
+            )
+            for index in case.get("come", range(case["tasks"]))
+        ]
+    )
+    errors = case.get("errors", [""] * case["tasks"])
+    assert [error for _, _, error in ended] == errors
+    assert [code for code, _, _ in ended] == [1 if error else 0 for error in errors]
+    passed = case.get("barrier", "ready").split(",")
+    assert all([line[0] for line in lines] == ([] if code else passed) for code, lines, _ in ended)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", [v1, v2])
 def test_no_task_passes_before_the_last_one_has_come(environment):
@@ -85,36 +115,6 @@ def test_no_task_passes_before_the_last_one_has_come(environment):
 
 
 @pytest.mark.slow
-def test_the_first_task_may_be_the_late_one():
-    """On the oldest Python at hand."""
-    job = roles(3)
-    late = {"LATE": "1"}
-    ended = results(
-        [start(v2(job, "worker", i, **(late if i == 0 else {})), python=oldest_python()) for i in range(3)]
-    )
-    assert [code for code, _, _ in ended] == [0] * 3, ended
-
-
-@pytest.mark.slow
-def test_one_barrier_after_the_other_at_the_same_port():
-    """Tasks that are ahead wait for the next one, and the port is free again at once."""
-    job = roles(4)
-    ended = results([start(v1(job, "worker", index), "a,b,c") for index in range(4)])
-    assert [(code, [line[0] for line in lines]) for code, lines, _ in ended] == [(0, ["a", "b", "c"])] * 4, (
-        ended
-    )
-
-
-@pytest.mark.slow
-def test_a_dead_task_is_named_by_all_others():
-    job = roles(8)
-    ended = results([start(v1(job, "worker", index), timeout=6) for index in range(8) if index != 3])
-    assert {code for code, _, _ in ended} == {1}
-    expected = r"barrier 'ready': worker\[3\] did not come within 6 s; the logs of these tasks say why"
-    assert all(re.fullmatch(expected, error) for _, _, error in ended), ended
-
-
-@pytest.mark.slow
 def test_a_task_that_dies_while_it_waits_is_named():
     job = roles(3)
     processes = [start(v1(job, "worker", index), timeout=6) for index in range(2)]
@@ -123,13 +123,6 @@ def test_a_task_that_dies_while_it_waits_is_named():
     (code, _, error), _ = results(processes)
     assert code == 1
     assert error.startswith("barrier 'ready': worker[1], worker[2] did not come within 6 s")
-
-
-@pytest.mark.slow
-def test_a_dead_first_task_is_named():
-    (code, _, error), *_ = results([start(v1(roles(2), "worker", 1), timeout=1)])
-    assert code == 1
-    assert error.startswith("barrier 'ready': worker[0] did not come within 1 s")
 
 
 @pytest.mark.slow
@@ -200,56 +193,3 @@ def test_a_port_in_use_is_named(monkeypatch):
             ContainerError, match=r"^the barrier cannot use port 'http' \(\d+\) of worker\[0\]: Addr"
         ):
             barrier("ready", timeout=1)
-
-
-@pytest.mark.slow
-def test_tasks_at_different_barriers_say_so():
-    """As with a condition that is not the same in all tasks."""
-    job = roles(2)
-    ended = results([start(v1(job, "worker", index), "ab"[index], timeout=6) for index in range(2)])
-    errors = [error.partition(" did not come within 6 s; ")[0] for _, _, error in ended]
-    assert errors == [
-        "barrier 'a': worker[1] (last seen at barrier 'b')",
-        "barrier 'b': worker[0] (last seen at barrier 'a')",
-    ]
-
-
-def test_a_wait_without_an_end():
-    job = roles(2)
-    ended = results([start(v1(job, "worker", index), timeout="inf") for index in range(2)])
-    assert [code for code, _, _ in ended] == [0, 0], ended
-
-
-MANY_FILES = """
-import os, resource
-hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
-files = [os.dup(2) for _ in range(1100)]
-"""
-NO_MORE_FILES = """
-import resource, selectors, socket
-hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-with socket.socket() as free:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free.fileno() + 2, hard))
-"""
-
-
-@pytest.mark.slow
-def test_more_than_a_thousand_open_files():
-    """Of the first task: connections to the others, or files of its own."""
-    job = roles(3)
-    first = start(v1(job, "worker", 0), before=MANY_FILES)
-    ended = results([first, *(start(v1(job, "worker", index)) for index in (1, 2))])
-    assert [code for code, _, _ in ended] == [0] * 3, ended
-
-
-@pytest.mark.slow
-def test_too_many_open_files_are_named():
-    job = roles(2)
-    first = start(v1(job, "worker", 0), before=NO_MORE_FILES)
-    (code, _, error), _ = results([first, start(v1(job, "worker", 1), timeout=6)])
-    assert code == 1
-    assert error == (
-        "the barrier cannot accept a connection from each task: Too many open files; raise the limit of "
-        "open files (ulimit -n)"
-    )

@@ -13,19 +13,13 @@ from pathlib import Path
 
 import pytest
 from container_environments import Role, v1, v2
+from job_cases import cases
 from old_python import oldest_python
 
 from luigi_pai import runtime
 from luigi_pai.runtime import report
 
 ALONE = [Role("main", ["10.0.0.2"], [{"http": [1001], "ssh": [1002]}])]
-SCRIPT = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import runtime
-for step in range(3):
-    runtime.report(step=step, loss=1.5 / (step + 1))
-"""
 HDFS = """#!/bin/sh
 echo "$@" >>"$HDFS_LOG"
 [ -z "$HDFS_FAILS" ] || exit 1
@@ -64,15 +58,6 @@ def reports_in(folder):
     return (folder / "_reports" / "main-0.jsonl").read_text().splitlines()
 
 
-def run(environ, python=sys.executable):
-    done = subprocess.run(
-        [python, "-c", SCRIPT, str(Path(runtime.__file__).parent)],
-        env=environ, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
 def test_a_line_for_each_report(inside, tmp_path):
     """In a folder that a mount has: written at once, appended to what an earlier submission wrote."""
     inside(v2(ALONE, "main", 0, job="train__attempt2", PAI_OUTPUT_DIR=str(tmp_path)))
@@ -87,6 +72,47 @@ def test_a_line_for_each_report(inside, tmp_path):
     assert second == {"attempt": 2, "step": 1, "steps": 4, "loss": 0.5}
     assert (third["step"], third["note"], third["attempt"]) == (2, "ü", 2)
     assert isinstance(third["time"], float)
+
+
+def worker(body, environ, python=sys.executable):
+    """Run a script with ``runtime`` imported, and return its output."""
+    script = "import sys; sys.path.insert(0, sys.argv[1])\nimport runtime\n" + body
+    done = subprocess.run(
+        [python, "-c", script, str(Path(runtime.__file__).parent)],
+        env={"PATH": os.environ["PATH"], **environ},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def sent(hdfs):
+    """Return what is in the file on HDFS."""
+    file = Path(hdfs["HDFS_FILE"])
+    return [json.loads(line)["step"] for line in file.read_text().splitlines()] if file.exists() else []
+
+
+PROGRAMS = [
+    pytest.param(case, python, id=f"{name}-{place}", marks=[pytest.mark.slow] if case.get("is_slow") else [])
+    for name, case in cases("reports")["programs"].items()
+    for place, python in (("this", sys.executable), ("oldest", oldest_python()))
+    if case.get("pythons", "this") in (place, "both")
+]
+
+
+@pytest.mark.parametrize(("case", "python"), PROGRAMS)
+def test_a_program_that_reports(hdfs, case, python):
+    """What it reports is on HDFS by the end, or else in the log; the program goes on in either case."""
+    more = {name: value.format(file=hdfs["HDFS_FILE"]) for name, value in case.get("env", {}).items()}
+    environ = v2(ALONE, "main", 0) if case.get("in") == "v2" else v1(ALONE, "main", 0) | hdfs
+    out = worker(case["script"], environ | more, python)
+    assert re.sub(r'(?<=report: )\{.*"step": (\d).*\}', r"\1", out) == case.get("prints", "")
+    assert sorted(sent(hdfs)) == case.get("sent", [])
+    calls = Path(hdfs["HDFS_LOG"]).read_text().splitlines() if case.get("sent") else []
+    folder = "hdfs://10.0.0.1:9000/train/output/_reports"
+    append = f"dfs -appendToFile - {folder}/main-0.jsonl"
+    assert {*calls} == ({f"dfs -mkdir -p {folder}", append} if calls else set())
+    assert calls.count(append) == case.get("appends", calls.count(append))
 
 
 @pytest.mark.parametrize("value", [0.5, {"loss": 0.3}])
@@ -116,113 +142,6 @@ def test_numbers_of_numpy_are_numbers(inside, tmp_path):
     report(loss=numpy.float32(0.5), step=numpy.int64(3), where=Path("a"), losses=numpy.array([1, 2]))
     line = json.loads((tmp_path / "_reports" / "main-0.jsonl").read_text())
     assert (line["loss"], line["step"], line["where"], line["losses"]) == (0.5, 3, "a", "[1 2]")
-
-
-def test_hdfs_gets_all_lines_by_the_end(hdfs):
-    """With the image's own command, on the oldest Python."""
-    run(v1(ALONE, "main", 0) | hdfs, oldest_python())
-    calls = Path(hdfs["HDFS_LOG"]).read_text().splitlines()
-    assert set(calls) == {
-        "dfs -mkdir -p hdfs://10.0.0.1:9000/train/output/_reports",
-        "dfs -appendToFile - hdfs://10.0.0.1:9000/train/output/_reports/main-0.jsonl",
-    }
-    assert [json.loads(line)["step"] for line in Path(hdfs["HDFS_FILE"]).read_text().splitlines()] == [
-        0,
-        1,
-        2,
-    ]
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{"HDFS_FAILS": "1"}, {"PATH": "/nowhere"}, {"PAI_OUTPUT_DIR": "s3://bucket/output"}],
-    ids=["hdfs fails", "no hdfs command", "another file system"],
-)
-def test_what_cannot_be_sent_is_in_the_log(hdfs, more):
-    """And the job goes on."""
-    out = run(v1(ALONE, "main", 0) | hdfs | more)
-    lines = [json.loads(line.partition("report: ")[2]) for line in out.splitlines()]
-    assert [line["step"] for line in lines] == [0, 1, 2]
-
-
-def test_a_v2_job_without_an_output_folder_reports_to_its_log():
-    assert [line[:8] for line in run(v2(ALONE, "main", 0)).splitlines()] == ["report: "] * 3
-
-
-def worker(body, environ, python=sys.executable, code=0):
-    """Run a script with ``runtime`` imported, and return its output."""
-    script = "import sys; sys.path.insert(0, sys.argv[1])\nimport runtime\n" + body
-    done = subprocess.run(
-        [python, "-c", script, str(Path(runtime.__file__).parent)],
-        env={"PATH": os.environ["PATH"], **environ},
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (code, "")
-    return done.stdout
-
-
-def sent(hdfs):
-    """Return what is in the file on HDFS."""
-    return [json.loads(line)["step"] for line in Path(hdfs["HDFS_FILE"]).read_text().splitlines()]
-
-
-FORK = """
-import os, time
-runtime.report(step=0)
-if os.fork() == 0:
-    runtime.report(step=1)
-    sys.exit()
-os.wait()
-"""
-DATA_LOADER = """
-import multiprocessing
-
-def load():
-    runtime.report(step=1)
-
-runtime.report(step=0)
-process = multiprocessing.get_context("fork").Process(target=load)
-process.start()
-process.join()
-"""
-
-
-@pytest.mark.parametrize("python", [sys.executable, oldest_python()], ids=["this Python", "the oldest"])
-@pytest.mark.parametrize("script", [FORK, DATA_LOADER], ids=["os.fork", "multiprocessing"])
-def test_a_process_that_was_forked(hdfs, script, python):
-    """It sends its own reports, and none of its parent's."""
-    worker(script, v1(ALONE, "main", 0) | hdfs, python)
-    assert sorted(sent(hdfs)) == [0, 1]
-
-
-@pytest.mark.slow
-def test_processes_of_a_task_send_one_after_the_other(hdfs):
-    """HDFS refuses a second writer of a file."""
-    script = "import multiprocessing\ndef load(step): runtime.report(step=step)\n"
-    script += "all = [multiprocessing.Process(target=load, args=[step]) for step in range(4)]\n"
-    script += "[each.start() for each in all]; [each.join() for each in all]\n"
-    out = worker(script, v1(ALONE, "main", 0) | hdfs | {"HDFS_LEASE": hdfs["HDFS_FILE"] + ".lease"})
-    assert out == ""
-    assert sorted(sent(hdfs)) == [0, 1, 2, 3]
-
-
-@pytest.mark.slow
-def test_a_report_while_the_interpreter_ends(hdfs):
-    script = "import atexit, threading\natexit.register(lambda: runtime.report(step=1))\n"
-    for python in (sys.executable, oldest_python()):
-        worker(f"{script}runtime.report(step=0)\n", v1(ALONE, "main", 0) | hdfs, python)
-        worker(script, v1(ALONE, "main", 0) | hdfs, python)
-    assert sent(hdfs) == [0, 1, 1] * 2
-
-
-def test_a_thread_that_goes_on_after_the_main_one(hdfs):
-    """Its reports are sent together, as those of the main one."""
-    script = "import threading\ndef work():\n    threading.main_thread().join()\n"
-    script += "    for step in range(1, 4): runtime.report(step=step)\n"
-    script += "runtime.report(step=0)\nthreading.Thread(target=work).start()\n"
-    worker(script, v1(ALONE, "main", 0) | hdfs)
-    assert sent(hdfs) == [0, 1, 2, 3]
-    assert Path(hdfs["HDFS_LOG"]).read_text().count("-appendToFile") == 1
 
 
 def test_a_signal_while_a_report_is_written(inside, tmp_path, monkeypatch):
@@ -308,19 +227,6 @@ def test_an_environment_that_contradicts_itself(inside, capsys, wrong):
     inside(v1(ALONE, "main", 0) | wrong)
     report(step=1)
     assert json.loads(capsys.readouterr().out.partition("report: ")[2])["step"] == 1
-
-
-@pytest.mark.parametrize("out", ["None", "open('/dev/full', 'w')", "closed"])
-def test_without_a_log(out):
-    script = "import io\nclosed = io.StringIO(); closed.close()\n"
-    assert (
-        worker(
-            f"{script}before = sys.stdout; sys.stdout = {out}\nruntime.report(step=1)\nos = runtime.os\n"
-            "before.write('on'); before.flush(); os._exit(0)",
-            v2(ALONE, "main", 0),
-        )
-        == "on"
-    )
 
 
 def test_a_line_that_was_cut_off(inside, tmp_path):

@@ -121,17 +121,7 @@ def test_a_text_means_what_it_means_to_the_js_yaml_that_is_known(js_yaml_4):
     assert read > 200
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "a:\n\u00a0\u00a0- b: c\n    d: e\n",
-            "column 1: U+00A0 (NO-BREAK SPACE) is here; else look at line 3, column ",
-        ),
-        ("a: 1\nb:\u00a01\nc: 2\n", "column 3: U+00A0 (NO-BREAK SPACE) is here; else look at line "),
-        ("a: 1\nb\uff1a 1\nc: 2\n", "column 2: U+FF1A (FULLWIDTH COLON) is here; else look at line "),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), CASES["odd"])
 def test_an_odd_character_near_an_error_is_named(text, message):
     """Its own place comes first, then that where YAML could not go on."""
     assert refusal(text).message.startswith(message)
@@ -237,19 +227,9 @@ def test_what_was_merged_in_has_the_line_where_it_stands():
     assert lines["role", "y"] == 5
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ((), ""),
-        (("taskRoles", "worker", "commands", 0), "taskRoles.worker.commands[0]"),
-        (("extras", "com.microsoft.pai.runtimeplugin", 1), 'extras["com.microsoft.pai.runtimeplugin"][1]'),
-        (("a", ""), 'a[""]'),
-        ((0, "a b"), '[0]["a b"]'),
-        (("é",), '["é"]'),
-    ],
-)
+@pytest.mark.parametrize(("path", "text"), CASES["paths"])
 def test_a_path_is_written_as_people_write_it(path, text):
-    assert path_text(path) == text
+    assert path_text(tuple(path)) == text
 
 
 # ---------------------------------------------------------------- refused
@@ -272,20 +252,7 @@ def test_an_error_names_the_file_and_the_part():
     )
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("password: *hunter2", "password: !hunter2 x", "password: @hunter2", "password: 'hunter2"),
-        *('password: "hunter2\\w"', "password: x: hunter2", "password: [hunter2", "password: hunter2\x01"),
-        *(
-            "password: |hunter2\n  x",
-            "password: &x hunter2\n    y: z",
-            "%hunter2",
-            "!hunter2!x y",
-            "? hunter2: [",
-        ),
-    ],
-)
+@pytest.mark.parametrize("line", CASES["secret_lines"])
 def test_an_error_never_shows_the_text(line):
     problem = refusal(f"secrets:\n  {line}\n")
     assert "hunter2" not in str(problem)
