@@ -52,7 +52,7 @@ def payload(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
 
 
 def _uploads(task: PaiTask) -> Iterator[dict[str, Any]]:
-    from luigi_pai.files.transfer.local_tree import local_tree  # noqa: PLC0415  few tasks have uploads
+    from luigi_pai.files.trees import local_tree  # noqa: PLC0415  few tasks have uploads
     from luigi_pai.tasks.attributes import base_folder  # noqa: PLC0415  as above
 
     uploads: Mapping[str, str] = task.uploads or {}

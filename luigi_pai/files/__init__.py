@@ -4,6 +4,8 @@ Names are imported on first use, because their modules import Luigi's ``contrib.
 files does not need.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     )
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.files.hdfs.webhdfs import WebHdfs
-    from luigi_pai.files.of_cluster import cluster_files
     from luigi_pai.files.paths import hdfs_path
     from luigi_pai.files.storage.storage import Storage
     from luigi_pai.files.target import HdfsFlagTarget, HdfsTarget
@@ -48,11 +49,34 @@ _HOME_OF = {
     "FileSystem": "file_system",
     "Storage": "storage.storage",
     "WebHdfs": "hdfs.webhdfs",
-    "cluster_files": "of_cluster",
     "hdfs_path": "paths",
     **dict.fromkeys(("HdfsFlagTarget", "HdfsTarget"), "target"),
     **dict.fromkeys(("Transfer", "Upload", "download", "upload"), "transfer"),
 }
+
+
+def cluster_files(cluster: str | None = None, path: str | None = None) -> FileSystem:
+    """Return the file system of a cluster; without settings, HDFS with ``webhdfs://`` paths only.
+
+    Args:
+        cluster: the NAME of [OpenPai:NAME]; if None, the cluster of ``OpenPai.current()``.
+        path: if the cluster has HDFS and a storage, a path below ``storage_mount`` is on the storage, and
+            any other path is on HDFS.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    from luigi_pai.config import OpenPai  # noqa: PLC0415  it imports Luigi
+
+    settings = OpenPai.current(cluster)
+    mount = settings.storage_mount_path()
+    if mount is not None and (settings.hdfs_account() is None or f"{path}/".startswith(f"{mount}/")):
+        from luigi_pai.files.storage.storage import Storage  # noqa: PLC0415  a cluster has one of the two
+
+        return Storage.from_config(cluster)
+    from luigi_pai.files.hdfs.webhdfs import WebHdfs  # noqa: PLC0415  as above
+
+    return WebHdfs.from_config(cluster)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from luigi.contrib.hdfs.abstract_client import HdfsFileSystem
 
-from luigi_pai.files import renames
+from luigi_pai.files import writer
 from luigi_pai.files.errors import FileAlreadyExists, HdfsError, MissingParentDirectory, missing_ok
-from luigi_pai.files.globs import glob
 from luigi_pai.files.paths import hdfs_path
-from luigi_pai.files.transfer.downloading import download
-from luigi_pai.files.transfer.local_tree import local_tree
-from luigi_pai.files.transfer.pool import JOBS, WorkerPool
-from luigi_pai.files.transfer.remote_tree import remote_tree
-from luigi_pai.files.transfer.staging import send_new
+from luigi_pai.files.pool import JOBS, WorkerPool
+from luigi_pai.files.staging import send_new
+from luigi_pai.files.transfer import download
+from luigi_pai.files.trees import local_tree, remote_tree
 from luigi_pai.files.writer import HdfsWriter
 from luigi_pai.outgoing.never_sent import log_left_out
 
@@ -217,13 +215,13 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         """Rename, or move into an existing folder. Nothing is replaced; missing folders are made."""
         volume, place, goal = self._both(path, dest)
         volume.make_folders(posixpath.dirname(goal))
-        renames.move(volume, place, goal)
+        writer.move(volume, place, goal)
 
     def rename_dont_move(self, path: str, dest: str) -> None:
         """Rename to exactly ``dest`` in one step; FileAlreadyExists if it exists. Makes missing parents."""
         volume, place, goal = self._both(path, dest)
         volume.make_folders(posixpath.dirname(goal))
-        renames.rename_exactly(volume, place, goal)
+        writer.rename_exactly(volume, place, goal)
 
     def replace(self, path: str, dest: str) -> None:
         """Rename to exactly ``dest`` in one step, replacing an existing file.
@@ -231,7 +229,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         If a server cannot do this (HttpFS), the existing file is first renamed to a temporary name, and is
         renamed back after an error.
         """
-        renames.replace(*self._both(path, dest))
+        writer.replace(*self._both(path, dest))
 
     def remove(self, path: str, recursive: bool = True, skip_trash: bool = True) -> None:  # noqa: FBT001, FBT002
         """Delete a file or folder.
@@ -268,7 +266,8 @@ class FileSystem(HdfsFileSystem, abc.ABC):
 
     def glob(self, pattern: str) -> list[str]:
         """Return the paths that match a pattern with ``*``, ``?``, ``[a-c]``, ``[^a]`` or ``{a,b}``."""
-        return [path for path, _status in glob(*self.at(pattern))]
+        volume, place = self.at(pattern)
+        return [path for path, _status in volume.glob(place)]
 
     def _goal(self, destination: str, name: str) -> tuple[Volume, str]:
         """Return connection and path of a copy. If ``destination`` is a folder, ``/name`` is added to it."""

@@ -15,11 +15,10 @@ from luigi.contrib.hdfs.config import hdfs
 from luigi.target import FileSystemTarget
 
 from luigi_pai.errors import PaiError
+from luigi_pai.files import cluster_files
 from luigi_pai.files.errors import HdfsError
-from luigi_pai.files.globs import glob
-from luigi_pai.files.of_cluster import cluster_files
-from luigi_pai.files.renames import rename_exactly
 from luigi_pai.files.temporary import is_temporary, temporary_path, tidy
+from luigi_pai.files.writer import rename_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,7 +190,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """
         volume, place = self.fs.at(self.path)
         found = 0
-        for path, status in glob(volume, place):
+        for path, status in volume.glob(place):
             entries = volume.list_status(path) if status["type"] == "DIRECTORY" else [status]
             found += sum(not is_temporary(entry["pathSuffix"]) for entry in entries)
         return found == expected_files

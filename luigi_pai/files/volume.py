@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import abc
 import posixpath
+import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from luigi_pai.files.errors import NotADirectory, missing_ok
+from luigi_pai.files.temporary import is_temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from luigi_pai.files.errors import HdfsError
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_WILDCARD = re.compile(r"[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
 
 FileStatus = dict[str, Any]
 """A file or folder as WebHDFS describes it.
@@ -98,6 +104,40 @@ class Volume(abc.ABC):
                 with missing_ok():
                     yield from self.walk(below)
 
+    def glob(self, pattern: str) -> list[tuple[str, FileStatus]]:
+        """Return path and FileStatus of everything that matches a pattern, sorted by path.
+
+        Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``, as in Hadoop's commands. No wildcard
+        matches a temporary folder.
+        """
+        found: dict[str, FileStatus] = {}
+        for plain in _without_braces(pattern):
+            level: dict[str, FileStatus | None] = {"/": None}
+            for part in filter(None, plain.split("/")):
+                level = dict(self._matching(level, part))
+            for path, known in level.items():
+                if status := known or self.status(path):
+                    found[path] = status
+        return sorted(found.items())
+
+    def _matching(
+        self, folders: dict[str, FileStatus | None], part: str
+    ) -> Iterator[tuple[str, FileStatus | None]]:
+        """Yield path and FileStatus of the entries of ``folders`` whose names match ``part``.
+
+        If ``part`` has no wildcard, its paths are yielded without a look-up, and each FileStatus is None.
+        """
+        if not _WILDCARD.search(part):
+            yield from ((posixpath.join(folder, part), None) for folder in folders)
+            return
+        part = part.replace("[^", "[!")
+        for folder, known in folders.items():
+            found = known or self.status(folder)
+            for status in self.list_folder(folder) if found and found["type"] == "DIRECTORY" else ():
+                name = status["pathSuffix"]
+                if fnmatchcase(name, part) and not is_temporary(name):
+                    yield posixpath.join(folder, name), status
+
     # reading and writing
 
     @abc.abstractmethod
@@ -163,3 +203,13 @@ class Volume(abc.ABC):
     @abc.abstractmethod
     def set_owner(self, path: str, owner: str | None, group: str | None) -> None:
         """Set owner, group or both."""
+
+
+def _without_braces(pattern: str) -> Iterator[str]:
+    """Yield the patterns without braces: ``a{b,c}`` yields ``ab`` and ``ac``."""
+    braces = _BRACES.search(pattern)
+    if not braces:
+        yield pattern
+        return
+    for choice in braces[1].split(","):
+        yield from _without_braces(pattern[: braces.start()] + choice + pattern[braces.end() :])

@@ -169,7 +169,7 @@ class SweepResults(luigi.Target):
         """Return the table in a file; None if the file does not exist."""
         path = self.path(ending)
         if self.is_on_cluster:
-            from luigi_pai.files.of_cluster import cluster_files  # noqa: PLC0415  costs what only files need
+            from luigi_pai.files import cluster_files  # noqa: PLC0415  costs what only files need
             from luigi_pai.files.small_files import read_small  # noqa: PLC0415  as above
 
             data = read_small(cluster_files(path=path), path, _LARGEST)

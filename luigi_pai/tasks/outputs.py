@@ -257,6 +257,6 @@ def configured_files(settings: OpenPai, cluster: str | None, folder: str | None)
     """Return the file system of an output folder; None if neither HDFS nor a storage is configured."""
     if not settings.has_files:
         return None
-    from luigi_pai.files.of_cluster import cluster_files  # noqa: PLC0415  costs what only files need
+    from luigi_pai.files import cluster_files  # noqa: PLC0415  costs what only files need
 
     return cluster_files(cluster, folder)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.files import Upload
     from luigi_pai.files.file_system import FileSystem
-    from luigi_pai.files.transfer.local_tree import LocalFile
+    from luigi_pai.files.trees import LocalFile
     from luigi_pai.task import PaiTask
 
 logger = logging.getLogger("luigi-interface")

@@ -20,7 +20,7 @@ from luigi_pai.files import (
     Storage,
 )
 from luigi_pai.files.small_files import create_once, read_small
-from luigi_pai.files.storage import calls, mount_point
+from luigi_pai.files.storage import mount_point
 from luigi_pai.files.storage.mounts import Mount
 
 AWAY = ("EIO", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EHOSTDOWN")
@@ -155,8 +155,8 @@ def test_a_call_that_hangs(function, filled, hung, monkeypatch):
 
 def test_calls_that_hang_are_bounded(filled, hung, monkeypatch):
     """A task that asks again and again starts no thread for each; when the server is back, it goes on."""
-    monkeypatch.setattr(calls, "_MOST", 5)
-    monkeypatch.setattr(calls, "_room", calls._Room())
+    monkeypatch.setattr(mount_point, "_MOST", 5)
+    monkeypatch.setattr(mount_point, "_room", mount_point._Room())
     back = threading.Event()
     with monkeypatch.context() as patch:
         failing(patch, "stat", lambda: back.wait(30) and None)

@@ -22,7 +22,7 @@ MOST = 200 * 1024  # KiB of memory
 CLIENT = """
 import pathlib, re, sys
 from luigi_pai.files import HdfsError, WebHdfs
-from luigi_pai.files.transfer import destination
+from luigi_pai.files import staging
 from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.work.claims import Claims

@@ -10,7 +10,7 @@ import pytest
 from job_cases import cases
 
 from luigi_pai.files import TransferError
-from luigi_pai.files.transfer.local_tree import folder_tree, local_tree
+from luigi_pai.files.trees import folder_tree, local_tree
 from luigi_pai.outgoing.folder import folder_contents
 
 if TYPE_CHECKING:

@@ -72,7 +72,6 @@ def test_only_modules_of_users_have_all():
         "luigi_pai.local",
         "luigi_pai.testing",
     }
-    re_exporting = {"luigi_pai.files.transfer"}
     extras = {
         f"luigi_pai.{name}"
         for name in (
@@ -85,7 +84,7 @@ def test_only_modules_of_users_have_all():
             "runtime",
         )
     }
-    assert with_all == {*defining, *entries, *re_exporting, *extras}
+    assert with_all == {*defining, *entries, *extras}
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from luigi_pai.errors import ConfigError, PaiError
 from luigi_pai.files.errors import HdfsError
 from luigi_pai.files.file_system import FileSystem
-from luigi_pai.files.hdfs.addresses import api_base
 from luigi_pai.files.hdfs.connection import connection
-from luigi_pai.files.hdfs.transport import Account
+from luigi_pai.files.hdfs.transport import Account, api_base
 from luigi_pai.files.paths import hdfs_path, split_uri
 from luigi_pai.redaction import check_no_login
 

@@ -7,11 +7,11 @@ import errno
 import os
 import posixpath
 import stat
+import threading
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from luigi_pai.files.errors import failed
-from luigi_pai.files.storage.calls import within
-from luigi_pai.files.storage.failures import failure_of
+from luigi_pai.files.errors import HdfsError, HdfsUnreachable, failed
 from luigi_pai.files.storage.mounts import mount_of
 from luigi_pai.files.storage.posix import look_again
 from luigi_pai.files.volume import Volume
@@ -23,6 +23,114 @@ if TYPE_CHECKING:
     from luigi_pai.files.storage.mounts import Mount
 
 T = TypeVar("T")
+_MOST = 256
+"""Maximum number of calls at once. Those that hang are among them, and no more threads are started then."""
+_AWAY = (
+    errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET,
+    errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ENODEV,
+    errno.ENXIO,
+)  # fmt: skip
+"""Errors of a mount whose server is away."""
+_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EAGAIN, errno.EBUSY, errno.ENOLCK)
+"""Other errors after which the same call may succeed soon."""
+_NAMES = {  # error -> what HDFS calls it
+    errno.ENOENT: "FileNotFoundException",
+    errno.EEXIST: "FileAlreadyExistsException",
+    errno.ENOTDIR: "ParentNotDirectoryException",
+    errno.ENOTEMPTY: "PathIsNotEmptyDirectoryException",
+    errno.EACCES: "AccessControlException",
+    errno.EPERM: "AccessControlException",
+    errno.EXDEV: "AccessControlException",
+    errno.EISDIR: "FileNotFoundException",
+}
+_NO_RIGHT = "ask for permission; files that containers wrote belong to root or nobody, see docs/storages.md"
+_NEXT_STEPS = {
+    errno.EACCES: _NO_RIGHT,
+    errno.EPERM: _NO_RIGHT,
+    errno.ENOSPC: "the storage is full; make room",
+    errno.EDQUOT: "your quota there is used up; make room, or ask for more",
+    errno.EROFS: "mount the storage here so that it can be written",
+    errno.EXDEV: "name a path that is in the storage without links",
+    errno.EISDIR: 'open a file in it, (target / "NAME").open()',
+    errno.ELOOP: "remove the link that leads in a circle",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+class _Room:
+    """The number of further calls that this process may make at once."""
+
+    def __init__(self) -> None:
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)  # the calls of the parent are not made here
+
+    def renew(self) -> None:
+        self.left = threading.Semaphore(_MOST)
+
+
+_room = _Room()
+
+
+def within(timeout: float, work: Callable[[], T]) -> T:
+    """Return the result of a function, or raise its error.
+
+    Nothing can interrupt a call to a mount whose server is away, not even Ctrl-C. So the function runs in a
+    thread of its own.
+
+    Args:
+        timeout: seconds to wait.
+        work: the function. It may go on, and change files, after a TimeoutError.
+
+    Raises:
+        TimeoutError: the function takes longer than ``timeout``, or too many other calls do.
+    """
+    room = _room.left
+    if not room.acquire(timeout=timeout):
+        raise TimeoutError(errno.ETIMEDOUT, f"no answer to {_MOST} earlier calls")
+    answer: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001  raised by ``result``
+            room.release()
+            answer.set_exception(error)
+        else:
+            room.release()
+            answer.set_result(result)
+
+    try:
+        # a daemon, so that it does not keep a process alive that ends meanwhile
+        threading.Thread(target=call, name="storage", daemon=True).start()
+    except BaseException:
+        room.release()
+        raise
+    if not wait((answer,), timeout).done:
+        raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout:g} s (read_timeout)")
+    return answer.result()
+
+
+def failure_of(error: Exception, operation: str, place: str, server: str) -> HdfsError:
+    """Return the HdfsError of an error that was raised for a path on this machine."""
+    if not isinstance(error, OSError):  # what was asked for is no mode, no user of this machine, or no path
+        exception = "IllegalArgumentException"
+        return failed(operation, place, server, f"{exception}: {error}", exception=exception, what="")
+    number = error.errno or errno.EIO
+    is_away = number in _AWAY
+    name = _NAMES.get(number)
+    reason = error.strerror or str(error)
+    failure = failed(
+        operation,
+        place,
+        server,
+        f"{name}: {reason}" if name else reason,
+        next_step="check its mount on this machine" if is_away else _NEXT_STEPS.get(number, ""),
+        exception=name,
+        kind=HdfsUnreachable if is_away else None,
+        what="",
+    )
+    failure.transient = is_away or number in _PASSING
+    return failure
 
 
 class MountPoint(Volume):

@@ -10,7 +10,7 @@ from hdfs_backend import STORAGE, WITH_PERMISSIONS, written
 from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.files import HdfsError, TransferError, WebHdfs, download
-from luigi_pai.files.hdfs.reader import HdfsReader
+from luigi_pai.files.hdfs.connection import HdfsReader
 from luigi_pai.files.storage.posix import OpenedFile
 
 MIB = 1024 * 1024

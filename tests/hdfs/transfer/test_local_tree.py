@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from luigi_pai.files import TransferError
-from luigi_pai.files.transfer.local_tree import LocalFile, folder_tree
+from luigi_pai.files.trees import LocalFile, folder_tree
 
 
 def made(folder, *names):

@@ -30,14 +30,14 @@ from luigi_pai.files import (
     Upload,
     WebHdfs,
     download,
+    staging,
     temporary,
     upload,
 )
 from luigi_pai.files.hdfs.connection import Connection
-from luigi_pai.files.transfer import staging
-from luigi_pai.files.transfer.local_tree import LocalFile
-from luigi_pai.files.transfer.pool import WorkerPool
-from luigi_pai.files.transfer.staging import Stage
+from luigi_pai.files.pool import WorkerPool
+from luigi_pai.files.staging import Stage
+from luigi_pai.files.trees import LocalFile
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 from luigi_pai.local.hdfs.webhdfs.namespace import RemoteFault
 from luigi_pai.private_folder import one_at_a_time

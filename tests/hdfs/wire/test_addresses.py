@@ -13,7 +13,7 @@ from pylon import pylon
 from webhdfs_server import serving
 
 from luigi_pai.files import WebHdfs
-from luigi_pai.files.hdfs.addresses import api_base, datanode_address, probe_of_decoding
+from luigi_pai.files.hdfs.transport import api_base, datanode_address, probe_of_decoding
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 

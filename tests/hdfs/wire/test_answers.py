@@ -14,7 +14,7 @@ from webhdfs_scripted import Scripted, file_status, scripted_fs
 
 from luigi_pai.api.wire import repeats
 from luigi_pai.files import HdfsError
-from luigi_pai.files.hdfs import reader
+from luigi_pai.files.hdfs import connection
 
 MIB = 1024 * 1024
 STATUS = {"FileStatus": file_status()}
@@ -25,7 +25,7 @@ LONG = b"<html>" + b"x" * 400
 def _no_waits(request, monkeypatch):
     if "limits" not in request.node.name:
         monkeypatch.setattr(repeats, "time", SimpleNamespace(sleep=lambda _seconds: None))
-    monkeypatch.setattr(reader, "REST_OF_FILE", replace(repeats.REST_OF_FILE, pauses=(0.0, 0.0)))
+    monkeypatch.setattr(connection, "REST_OF_FILE", replace(repeats.REST_OF_FILE, pauses=(0.0, 0.0)))
 
 
 def answering(status, body, **headers):

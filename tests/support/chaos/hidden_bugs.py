@@ -140,7 +140,7 @@ HIDDEN_BUGS = {
         "tests/work/test_decide.py::test_the_decision",
     ),
     "files are remembered as sent before they are": HiddenBug(
-        "files/transfer/staging.py",
+        "files/staging.py",
         "        entries = self._entries()\n",
         "        entries = self._entries()\n        self._write_manifest({**there.manifest, **entries})\n",
         "tests/files/test_storage_atomic.py::test_an_upload_that_is_killed_at_any_call",

@@ -8,8 +8,7 @@ import os
 import sys
 import threading
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,30 +16,8 @@ if TYPE_CHECKING:
 Thing = TypeVar("Thing")
 Result = TypeVar("Result")
 
-File = TypeVar("File")
-
-
-@dataclass(frozen=True)
-class Tree(Generic[File]):
-    """The files of a folder, or one file.
-
-    Attributes:
-        files: by name.
-        folders: names of all folders below the folder, parents first.
-        is_file: whether the tree is one file, not a folder.
-        left_out: names of the files and folders that are never sent, because they may contain credentials.
-    """
-
-    files: dict[str, File]
-    folders: list[str]
-    is_file: bool = False
-    left_out: tuple[str, ...] = ()
-
-
 JOBS = 16
 """Default number of files that are sent or fetched at once."""
-READ_AT_ONCE = 1024 * 1024
-"""Maximum number of bytes of a file that each thread has in memory."""
 
 
 class WorkerPool:

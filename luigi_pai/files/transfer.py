@@ -1,4 +1,4 @@
-"""Parallel uploads to the cluster. Unchanged files are skipped; no file appears incomplete."""
+"""Parallel uploads to the cluster and downloads. Unchanged files are skipped; no file appears incomplete."""
 
 from __future__ import annotations
 
@@ -6,31 +6,72 @@ import contextlib
 import logging
 import os
 import posixpath
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
 from luigi_pai.files.errors import FileAlreadyExists, HdfsError, TransferError
-from luigi_pai.files.temporary import is_temporary, tidy
-from luigi_pai.files.transfer.destination import file_destination, folder_destination
-from luigi_pai.files.transfer.local_tree import local_tree
-from luigi_pai.files.transfer.pool import JOBS, WorkerPool
-from luigi_pai.files.transfer.staging import Stage
-from luigi_pai.files.transfer.summary import Transfer
+from luigi_pai.files.pool import JOBS, WorkerPool
+from luigi_pai.files.staging import Stage, file_destination, folder_destination
+from luigi_pai.files.temporary import is_temporary, local_temporary, tidy, tidy_local
+from luigi_pai.files.trees import local_tree, remote_tree
 from luigi_pai.outgoing.folder import shown
+from luigi_pai.outgoing.never_sent import summary_of_left_out
 from luigi_pai.private_folder import one_at_a_time
 
 if TYPE_CHECKING:
     from luigi_pai.files.file_system import FileSystem
-    from luigi_pai.files.transfer.destination import Destination
-    from luigi_pai.files.transfer.local_tree import LocalFile
-    from luigi_pai.files.transfer.pool import Tree
+    from luigi_pai.files.staging import Destination
+    from luigi_pai.files.trees import LocalFile, RemoteFile, Tree
 
-__all__ = ["Upload", "upload"]
+__all__ = ["Transfer", "Upload", "download", "readable", "upload"]
 
 logger = logging.getLogger("luigi-interface")
 
+_STEP = 1024
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TRIES = 3  # number of retries if uploads from other machines create the destination meanwhile
+_NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The summary of an upload or a download; as text, one line.
+
+    Attributes:
+        done: ``uploaded`` or ``downloaded``.
+        destination: as given.
+        moved: number of new and changed files, which were sent or fetched.
+        files: number of all files.
+        size: bytes that were sent or fetched.
+        left_out: names of the files and folders that an upload left out, as they may contain credentials.
+    """
+
+    done: str
+    destination: str
+    moved: int
+    files: int
+    size: int
+    left_out: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        files = "file" if self.files == 1 else "files"
+        text = (
+            f"{self.done} {self.moved:,} of {self.files:,} {files}, {readable(self.size)}, "
+            f"to {self.destination}"
+        )
+        return "; ".join(filter(None, (text, summary_of_left_out(self.left_out))))
+
+
+def readable(size: float) -> str:
+    """Return a number of bytes as ``512 B``, ``12 KiB`` or ``1.5 GiB``."""
+    units = iter(_UNITS)
+    unit = next(units)
+    while round(size) >= _STEP and unit != _UNITS[-1]:
+        size, unit = size / _STEP, next(units)
+    digits = 1 if size < 10 and size != round(size) else 0  # noqa: PLR2004 - two digits are enough
+    return f"{size:.{digits}f} {unit}"
 
 
 def upload(fs: FileSystem, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS) -> Transfer:
@@ -153,3 +194,82 @@ def _is_same(file: LocalFile, there: Destination) -> bool:
     if entry is None or entry.length != file.size or not entry.is_of(there.statuses.get(file.name)):
         return False
     return file.sha256() == entry.sha256
+
+
+def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
+    """Fetch a file, or the content of a folder, from the cluster; only new and changed files are fetched.
+
+    Fetched files get the modification time that they have there, because the next download compares size
+    and time. Files that are only on this machine are not removed.
+
+    Args:
+        fs: the file system.
+        path: in any form that ``hdfs_path`` accepts.
+        local: if ``path`` is a folder, the folder that gets its content. If ``path`` is a file, the path of
+            the new file, or of a folder for it; if this folder does not exist, the path must end with ``/``.
+        jobs: maximum number of files that are fetched at the same time.
+
+    Raises:
+        HdfsError: there is no such file or folder, or an operation was refused or not answered.
+        TransferError: files cannot be written. Files that were fetched before are not removed.
+    """
+    volume, place = fs.at(path)
+    pool, goal = WorkerPool(jobs), Path(local)
+    tree = remote_tree(volume, place, pool)
+    if tree.is_file and (os.fspath(local).endswith("/") or os.path.isdir(goal)):  # noqa: PTH112  never raises
+        goal /= posixpath.basename(place)
+    places = {name: goal if tree.is_file else goal / name for name in tree.files}
+    folders = [goal.parent] if tree.is_file else [goal, *(goal / name for name in tree.folders)]
+    wrong = [
+        Problem(str(place), "is not a file here")
+        for place in places.values()
+        if os.path.exists(place) and not os.path.isfile(place)  # noqa: PTH110, PTH113  they never raise
+    ]
+    if wrong:
+        raise TransferError(f"nothing of {path} was fetched", wrong)
+    changed = [file for name, file in tree.files.items() if not _is_here(file, places[name])]
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _cannot_write(folder, error) from error
+    size = sum(file.size for file in changed)
+    with pool.progress(posixpath.basename(path), size + len(changed)):
+        pool.map(lambda file: _fetch(file, places[file.name], pool), changed)
+    for folder in folders:
+        tidy_local(folder)
+    done = Transfer("downloaded", os.fspath(local), len(changed), len(tree.files), size)
+    logger.info("%s", done)
+    return done
+
+
+def _is_here(file: RemoteFile, place: Path) -> bool:
+    """Return whether a local file has the size and modification time of a file on the cluster."""
+    try:
+        found = place.lstat()
+    except OSError:
+        return False
+    same_time = found.st_mtime_ns // _NS_PER_MS == file.time
+    return place.is_file() and found.st_size == file.size and same_time
+
+
+def _fetch(file: RemoteFile, place: Path, pool: WorkerPool) -> None:
+    """Fetch one file; it appears under its name when it is complete."""
+    pool.advance(1)
+    incomplete = local_temporary(place)
+    try:
+        with incomplete.open("wb") as written, contextlib.closing(file.parts()) as parts:
+            for part in parts:
+                pool.advance(len(part))
+                written.write(part)
+        os.utime(incomplete, ns=(file.time * _NS_PER_MS, file.time * _NS_PER_MS))
+        incomplete.replace(place)
+    except OSError as error:
+        raise _cannot_write(place, error) from error
+    finally:
+        with contextlib.suppress(OSError):  # OSError: it was renamed already, or the disk has failed
+            incomplete.unlink()
+
+
+def _cannot_write(place: Path, error: OSError) -> TransferError:
+    return TransferError("not everything was fetched", [Problem(str(place), error.strerror or str(error))])

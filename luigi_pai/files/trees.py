@@ -1,0 +1,227 @@
+"""The files of a folder, or one file: on this machine, to send, or on the cluster, to fetch or to copy."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import posixpath
+import stat
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from luigi_pai.errors import Problem
+from luigi_pai.files.errors import TransferError
+from luigi_pai.files.temporary import is_temporary
+from luigi_pai.outgoing.folder import OURS, folder_contents, shown
+from luigi_pai.outgoing.never_sent import NeverSent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping
+
+    from luigi_pai.files.pool import WorkerPool
+    from luigi_pai.files.volume import Volume
+
+logger = logging.getLogger("luigi-interface")
+
+File = TypeVar("File")
+
+READ_AT_ONCE = 1024 * 1024
+"""Maximum number of bytes of a file that each thread has in memory."""
+MANIFEST = f"{OURS}manifest.json"
+
+
+@dataclass(frozen=True)
+class Tree(Generic[File]):
+    """The files of a folder, or one file.
+
+    Attributes:
+        files: by name.
+        folders: names of all folders below the folder, parents first.
+        is_file: whether the tree is one file, not a folder.
+        left_out: names of the files and folders that are never sent, because they may contain credentials.
+    """
+
+    files: dict[str, File]
+    folders: list[str]
+    is_file: bool = False
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A local file to send.
+
+    Attributes:
+        name: its path in the folder that is sent, with ``/``; its new name if only this file is sent.
+        place: its path on this machine.
+        size: in bytes.
+    """
+
+    name: str
+    place: Path
+    size: int
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the content in parts.
+
+        Raises:
+            TransferError: the file cannot be read, or was changed while it was read, so that the parts may be
+                of different versions.
+        """
+        try:
+            with self.place.open("rb") as opened:
+                before = os.fstat(opened.fileno())
+                while part := opened.read(READ_AT_ONCE):
+                    yield part
+                after = os.fstat(opened.fileno())
+        except OSError as error:
+            raise self._wrong(error.strerror or str(error)) from error
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise self._wrong("it was changed while it was read; send it when no program writes to it")
+
+    def is_executable(self) -> bool:
+        """Return whether its owner may execute it."""
+        return bool(self.place.stat().st_mode & stat.S_IXUSR)
+
+    def sha256(self) -> str:
+        """Return the checksum of the content in hex; raises what ``parts()`` raises."""
+        digest = hashlib.sha256()
+        for part in self.parts():
+            digest.update(part)
+        return digest.hexdigest()
+
+    def _wrong(self, reason: str) -> TransferError:
+        return TransferError("not everything was sent", [Problem(shown(str(self.place)), reason)])
+
+
+def local_tree(place: Path, name: str, refused: str = "") -> Tree[LocalFile]:
+    """Return the tree of a local file or folder; a file gets the name ``name``.
+
+    Args:
+        place: the path of the file or folder.
+        name: the file's name in the tree.
+        refused: ``Volume.refused`` of the file system to which the tree is sent.
+
+    Raises:
+        TransferError: some files cannot be sent; its ``problems`` have all of them.
+    """
+    try:
+        found = place.stat()
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
+        raise TransferError("nothing was sent", [Problem(shown(str(place)), why)]) from None
+    if place.is_dir():
+        return folder_tree(place, refused)
+    problems = [Problem(shown(name), why) for why in _wrong_with(name, refused)]
+    if why := NeverSent().problem(place):
+        problems.append(Problem(shown(str(place)), why))
+    _check(place, problems)
+    return Tree({name: LocalFile(name, place, found.st_size)}, [], is_file=True)
+
+
+def folder_tree(folder: Path, refused: str = "") -> Tree[LocalFile]:
+    """Return the tree of a folder without ignored files; raises as ``local_tree``."""
+    found = folder_contents(folder, check_name=partial(_wrong_with, refused=refused))
+    _check(folder, found.problems)
+    files = {
+        name: LocalFile(name, Path(entry.path), entry.stat().st_size) for name, entry in found.files.items()
+    }
+    return Tree(files, found.folders, left_out=tuple(found.left_out))
+
+
+def _wrong_with(name: str, refused: str) -> Iterator[str]:
+    """Yield the reasons why HDFS rejects a name."""
+    for letter in refused:
+        if letter in name:
+            yield f"HDFS takes no {letter!r} in a name"
+
+
+def _check(place: Path, problems: list[Problem]) -> None:
+    if problems:
+        raise TransferError(f"nothing of {shown(str(place))} was sent", problems)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file on the cluster.
+
+    Attributes:
+        volume: the file system.
+        path: its absolute path.
+        name: its path relative to the tree's folder, with ``/``; its file name if the tree is this one file.
+        size: its size in bytes.
+        time: the time of its last change, in ms since 1970.
+    """
+
+    volume: Volume
+    path: str
+    name: str
+    size: int
+    time: int
+
+    def is_executable(self) -> bool:
+        """Return False: copies have the modes of new files."""
+        return False
+
+    def parts(self) -> Generator[bytes, None, None]:
+        """Yield the content in parts; HdfsError if it cannot be read to its end."""
+        with self.volume.open_reader(self.path) as reader:
+            while part := reader.read(READ_AT_ONCE):
+                yield part
+
+
+def remote_tree(volume: Volume, path: str, pool: WorkerPool) -> Tree[RemoteFile]:
+    """Return the tree at a path, without the manifest and temporary files of uploads."""
+    status = volume.file_status(path)
+    if not is_folder(status):
+        name = posixpath.basename(path)
+        return Tree({name: _file(volume, path, name, status)}, [], is_file=True)
+    found = list_tree(volume, path, pool, _is_content)
+    entries = {name: entry for name, entry in found.items() if _is_content(name)}
+    for name in [name for name, entry in entries.items() if entry["type"] == "SYMLINK"]:
+        logger.warning("%s/%s is left out: it is a link that leads nowhere, in a circle or out", path, name)
+        del entries[name]
+    files = {
+        name: _file(volume, posixpath.join(path, name), name, entry)
+        for name, entry in entries.items()
+        if not is_folder(entry)
+    }
+    return Tree(files, [name for name in entries if name not in files])
+
+
+def list_tree(
+    volume: Volume, path: str, pool: WorkerPool, descend: Callable[[str], bool]
+) -> dict[str, dict[str, Any]]:
+    """Return, by name, the FileStatus of each entry of a folder and of subfolders that ``descend`` accepts.
+
+    Names in subfolders are paths with ``/``; a subfolder comes before its entries.
+    """
+    found = level = {entry["pathSuffix"]: entry for entry in volume.list_folder(path)}
+    while folders := [name for name, status in level.items() if is_folder(status) and descend(name)]:
+        listings = pool.map(lambda name: volume.list_folder(posixpath.join(path, name)), folders)
+        level = {
+            posixpath.join(folder, entry["pathSuffix"]): entry
+            for folder, listing in zip(folders, listings, strict=True)
+            for entry in listing
+        }
+        found = found | level
+    return found
+
+
+def is_folder(status: Mapping[str, Any]) -> bool:
+    """Return whether a FileStatus belongs to a folder."""
+    return bool(status["type"] == "DIRECTORY")
+
+
+def _file(volume: Volume, path: str, name: str, status: Mapping[str, Any]) -> RemoteFile:
+    return RemoteFile(volume, path, name, status["length"], status["modificationTime"])
+
+
+def _is_content(name: str) -> bool:
+    """Return whether a name belongs to a file or folder that is neither a manifest nor temporary."""
+    own = posixpath.basename(name)
+    return own != MANIFEST and not is_temporary(own)
