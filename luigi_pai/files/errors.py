@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import requests
 
     from luigi_pai.api.wire.faults import NoResponse
+    from luigi_pai.files.volume import Volume
 
 __all__ = [
     "FileAlreadyExists",
@@ -50,13 +51,16 @@ _PROBLEMS_SHOWN = 20
 _SHOWN = 200  # characters of an invalid reply that its error quotes
 _LONGEST_MESSAGE = 2000  # characters; the rest of a RemoteException's message is ignored
 
+NOT_THERE = "check the path, and that the task that writes it has run"
+"""The next step of the user if a path does not exist."""
+
 # the next step of the user after a RemoteException
 _NEXT_STEPS = {
     "AccessControlException": "ask for permission on that path, or check hdfs_user in [OpenPai]",
     "AlreadyBeingCreatedException": "another writer has it open; try again when it is done",
     "DSQuotaExceededException": "the folder's quota is used up; delete something, or ask for more",
     "FileAlreadyExistsException": "choose another path, or remove what is there",
-    "FileNotFoundException": "check the path, and that the task that writes it has run",
+    "FileNotFoundException": NOT_THERE,
     "InvalidPathException": "no name in an HDFS path may contain ':', or be '.', '..' or empty",
     "NSQuotaExceededException": "the folder holds as many files as its quota allows",
     "ParentNotDirectoryException": "a part of the path is a file",
@@ -102,6 +106,7 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         exception: name of the server's ``RemoteException`` (``FileNotFoundException``); None if the
             server sent none.
         reason: why the operation failed, without operation, path, server and next step; or empty.
+        next_step: the next step of the user, with which the message ends; or empty.
         at_datanode: whether it is a DataNode that has not answered.
     """
 
@@ -116,10 +121,16 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         server: str = "",
         exception: str | None = None,
         reason: str = "",
+        next_step: str = "",
     ) -> None:
         super().__init__(message)
         self.operation, self.path, self.server = operation, path, server
-        self.exception, self.reason = exception, reason
+        self.exception, self.reason, self.next_step = exception, reason, next_step
+
+    def advise(self, next_step: str) -> None:
+        """Replace the next step."""
+        self.args = (str(self).removesuffix(self.next_step) + next_step,)
+        self.next_step = next_step
 
 
 class HdfsUnreachable(HdfsError):
@@ -194,18 +205,20 @@ def failed(
     shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
     text = with_hint(f"{what}{operation} {shown} on {server}: {reason}", step)
     kind = kind or _CLASSES.get(exception or "", HdfsError)
-    return kind(text, operation=operation, path=path, server=server, exception=exception, reason=reason)
+    about = {"operation": operation, "path": path, "server": server, "reason": reason, "next_step": step}
+    return kind(text, exception=exception, **about)
 
 
-def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
-    """Return the error of a file that was not stored completely.
+def check_kept(volume: Volume, path: str, sent: int, there: int | None) -> None:
+    """Raise HdfsError if a file was not stored completely, although the server reported success.
 
     If the quota or the disk space is used up, DataNodes of Hadoop 2.7.4 cannot close the file, but still
     answer 201 (Created).
     """
-    step = "HDFS may be full, or the folder over its quota; make room and try again"
-    reason = f"{sent:,} bytes were sent, and {there or 0:,} are there"
-    return failed("CREATE", path, server, reason, next_step=step)
+    if there != sent:
+        step = "HDFS may be full, or the folder over its quota; make room and try again"
+        reason = f"{sent:,} bytes were sent, and {there or 0:,} are there"
+        raise failed("CREATE", path, volume.server, reason, next_step=step)
 
 
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
@@ -233,21 +246,14 @@ def malformed(operation: str, path: str, response: requests.Response, reason: st
     is_passing = response.status_code in _PASSING
     step = "try again" if is_passing else _CHECK_URL
     reason = reason or f"HTTP {response.status_code} {response.reason}, not a valid WebHDFS reply"
-    text = redact(" ".join(_body(response)[: 10 * _SHOWN].decode("utf-8", "replace").split()))
+    body = b""
+    with response, contextlib.suppress(OSError, RuntimeError):  # RuntimeError: an earlier read was broken off
+        body = response.content or b""
+    text = redact(" ".join(body[: 10 * _SHOWN].decode("utf-8", "replace").split()))
     step = f"{step}; the answer begins with {text[:_SHOWN]!r}"
     error = failed(operation, path, urlsplit(response.url).netloc, reason, next_step=step)
     error.transient = is_passing or (response.ok and response.request.method == "GET")
     return error
-
-
-def _body(response: requests.Response) -> bytes:
-    """Return a reply's body, empty if the connection breaks; close the reply."""
-    try:
-        return response.content or b""
-    except (OSError, RuntimeError):  # RuntimeError: the connection broke at an earlier read
-        return b""
-    finally:
-        response.close()
 
 
 def unanswered(operation: str, path: str, no: NoResponse, namenodes: Sequence[str]) -> HdfsError:

@@ -90,11 +90,7 @@ def tidy_beside(volume: Volume, folder: str, entries: Iterable[FileStatus]) -> N
     """Remove this user's temporary files that killed processes left in a folder; errors are only logged.
 
     These are files of processes of this machine that have ended, and files that are older than six hours.
-
-    Args:
-        volume: the file system.
-        folder: the folder.
-        entries: the statuses of the files in the folder.
+    ``entries`` has the FileStatus of each file in the folder.
     """
     for entry in entries:
         place = f"{folder}/{entry['pathSuffix']}"

@@ -18,10 +18,10 @@ import posixpath
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.files.errors import FileAlreadyExists, HdfsError, HdfsUnreachable, not_kept
+from luigi_pai.files.errors import FileAlreadyExists, HdfsError, HdfsUnreachable, check_kept
 from luigi_pai.files.pool import JOBS, WorkerPool
-from luigi_pai.files.temporary import temporary_path, tidy
-from luigi_pai.files.trees import MANIFEST, READ_AT_ONCE, is_folder, list_tree
+from luigi_pai.files.temporary import discard, temporary_path
+from luigi_pai.files.trees import MANIFEST, READ_AT_ONCE, is_folder, list_folders, list_tree
 from luigi_pai.files.writer import rename_exactly, replace
 
 if TYPE_CHECKING:
@@ -121,12 +121,6 @@ def folder_destination(volume: Volume, path: str, folders: Iterable[str], pool: 
     return Destination(path, exists=True, statuses=statuses, manifest=manifest)
 
 
-def manifest_json(entries: Mapping[str, Entry]) -> bytes:
-    """Return the content of a manifest."""
-    files = {name: asdict(entry) for name, entry in sorted(entries.items())}
-    return json.dumps({"version": _VERSION, "files": files}, ensure_ascii=False, indent=0).encode()
-
-
 def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
     """Return the entries of a folder's manifest; empty if it is missing or cannot be read.
 
@@ -176,15 +170,10 @@ class Stage:
 
     def __exit__(self, *_about: object) -> None:
         try:
-            self._remove()
+            discard(self._volume, self._path)  # if this fails, the next upload removes the folder
         except KeyboardInterrupt:  # it may have interrupted the removal
-            self._remove()
+            discard(self._volume, self._path)
             raise
-
-    def _remove(self) -> None:
-        with contextlib.suppress(HdfsError):  # if this fails, the next upload removes the folder
-            self._volume.remove(self._path, recursive=True)
-        tidy(self._volume, posixpath.dirname(self._path))
 
     def send(self, file: LocalFile | RemoteFile) -> None:
         """Send a file, without publishing it.
@@ -240,7 +229,9 @@ class Stage:
             rename_exactly(self._volume, self._path, there.path)
 
     def _write_manifest(self, entries: Mapping[str, Entry]) -> None:
-        place, content = posixpath.join(self._path, MANIFEST), manifest_json(entries)
+        files = {name: asdict(entry) for name, entry in sorted(entries.items())}
+        content = json.dumps({"version": _VERSION, "files": files}, ensure_ascii=False, indent=0).encode()
+        place = posixpath.join(self._path, MANIFEST)
         # in a thread, so that Ctrl-C waits for the answer, and no DataNode creates the file after ``_remove``
         self._pool.map(lambda path: self._volume.create_file(path, content), [place])
         if self._there.exists:
@@ -252,18 +243,12 @@ class Stage:
     def _entries(self) -> dict[str, Entry]:
         """Check the lengths of the files that were sent, and return their manifest entries."""
         folders = sorted({posixpath.dirname(self._places[name]) for name in self.sent})
-        listings = self._pool.map(self._volume.list_status, folders)
-        found = {
-            posixpath.join(folder, status["pathSuffix"]): status
-            for folder, listing in zip(folders, listings, strict=True)
-            for status in listing
-        }
+        found = list_folders(self._volume, "/", self._pool, folders)
         entries = {}
         for name, (length, sha256) in self.sent.items():
             place = self._places[name]
             there = found.get(place, {}).get("length")
-            if there != length:
-                raise not_kept(place, self._volume.server, length, there)
+            check_kept(self._volume, place, length, there)
             entries[name] = Entry(length, found[place]["modificationTime"], sha256)
         return entries
 

@@ -16,8 +16,8 @@ from luigi.target import FileSystemTarget
 
 from luigi_pai.errors import PaiError
 from luigi_pai.files import cluster_files
-from luigi_pai.files.errors import HdfsError
-from luigi_pai.files.temporary import is_temporary, temporary_path, tidy
+from luigi_pai.files.errors import NOT_THERE, HdfsError
+from luigi_pai.files.temporary import discard, is_temporary, temporary_path, tidy
 from luigi_pai.files.writer import rename_exactly
 
 if TYPE_CHECKING:
@@ -144,11 +144,10 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             try:
                 return self.format.pipe_reader(self.fs.open_reader(self.path))
             except HdfsError as error:
-                what, is_missing, _ = str(error).partition("; check the path")
                 folder, name = posixpath.split(self.path)
-                if is_missing and self.fs.exists(f"{folder}/_SUCCESS"):
-                    advice = f"its job has succeeded, and must put it: hdfs dfs -put {name} $PAI_OUTPUT_DIR/"
-                    error.args = (f"{what}; {advice}",)
+                if error.next_step == NOT_THERE and self.fs.exists(f"{folder}/_SUCCESS"):
+                    command = f"hdfs dfs -put {name} $PAI_OUTPUT_DIR/"
+                    error.advise(f"its job has succeeded, and must put it: {command}")
                 raise
         if mode == "w":
             writer = self.fs.open_writer(self.path)
@@ -178,9 +177,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             yield f"{temporary}/" if self.path.endswith("/") else temporary
             rename_exactly(volume, self.fs.at(temporary)[1], place)
         finally:
-            with contextlib.suppress(HdfsError):
-                volume.remove(folder, recursive=True)
-            tidy(volume, posixpath.dirname(folder))
+            discard(volume, folder)
 
     def glob_exists(self, expected_files: int) -> bool:
         """Return whether the number of files that match ``*``, ``?``, ``[a-c]``, ``{a,b}`` is as expected.

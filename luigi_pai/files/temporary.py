@@ -49,6 +49,13 @@ def temporary_path(path: str, user: str) -> str:
     return f"{folder.rstrip('/')}/{hidden}/{unique()}.{name[-_LONGEST_STEM:]}"
 
 
+def discard(volume: Volume, path: str) -> None:
+    """Remove what is at a temporary path, and tidy its folder; errors are not raised."""
+    with contextlib.suppress(HdfsError):
+        volume.remove(path, recursive=True)
+    tidy(volume, posixpath.dirname(path))
+
+
 def tidy(volume: Volume, folder: str) -> None:
     """Remove a folder of temporary files if it is empty, else the abandoned files in it.
 
@@ -63,15 +70,11 @@ def tidy(volume: Volume, folder: str) -> None:
         except HdfsError as error:
             if error.exception is None:
                 raise
-            _sweep(volume, folder)
+            found = volume.list_folder(folder)
+            if not [status for status in found if not remove_abandoned(volume, folder, status)]:
+                volume.remove(folder, recursive=False)
     except HdfsError as error:
         logger.info("Temporary files may be left behind in %s: %s", folder, error)
-
-
-def _sweep(volume: Volume, folder: str) -> None:
-    left = [one for one in volume.list_folder(folder) if not remove_abandoned(volume, folder, one)]
-    if not left:
-        volume.remove(folder, recursive=False)
 
 
 def remove_abandoned(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
     from luigi_pai.files.pool import WorkerPool
-    from luigi_pai.files.volume import Volume
+    from luigi_pai.files.volume import FileStatus, Volume
 
 logger = logging.getLogger("luigi-interface")
 
@@ -195,21 +195,26 @@ def remote_tree(volume: Volume, path: str, pool: WorkerPool) -> Tree[RemoteFile]
 
 def list_tree(
     volume: Volume, path: str, pool: WorkerPool, descend: Callable[[str], bool]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, FileStatus]:
     """Return, by name, the FileStatus of each entry of a folder and of subfolders that ``descend`` accepts.
 
     Names in subfolders are paths with ``/``; a subfolder comes before its entries.
     """
-    found = level = {entry["pathSuffix"]: entry for entry in volume.list_folder(path)}
+    found = level = list_folders(volume, path, pool, [""])
     while folders := [name for name, status in level.items() if is_folder(status) and descend(name)]:
-        listings = pool.map(lambda name: volume.list_folder(posixpath.join(path, name)), folders)
-        level = {
-            posixpath.join(folder, entry["pathSuffix"]): entry
-            for folder, listing in zip(folders, listings, strict=True)
-            for entry in listing
-        }
+        level = list_folders(volume, path, pool, folders)
         found = found | level
     return found
+
+
+def list_folders(volume: Volume, path: str, pool: WorkerPool, names: list[str]) -> dict[str, FileStatus]:
+    """Return, by name below ``path``, the FileStatus of each entry of some folders below it."""
+    folders = [posixpath.join(path, name).rstrip("/") or "/" for name in names]
+    return {
+        posixpath.join(name, entry["pathSuffix"]): entry
+        for name, listing in zip(names, pool.map(volume.list_folder, folders), strict=True)
+        for entry in listing
+    }
 
 
 def is_folder(status: Mapping[str, Any]) -> bool:

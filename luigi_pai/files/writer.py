@@ -12,7 +12,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.files.errors import FileAlreadyExists, HdfsError, not_kept
+from luigi_pai.files.errors import FileAlreadyExists, HdfsError, check_kept
 from luigi_pai.files.temporary import temporary_path, tidy
 
 if TYPE_CHECKING:
@@ -173,19 +173,13 @@ class HdfsWriter(io.BufferedIOBase):
         try:
             data = parts if length > _PART else b"".join(parts)
             volume.create_file(temporary, data)
-            _check_length(volume, temporary, self.name, length)
+            check_kept(volume, self.name, length, volume.file_status(temporary)["length"])
             replace(volume, temporary, self.name)
         except BaseException:  # also Ctrl-C
             _remove(volume, temporary)
             raise
         finally:
             tidy(volume, posixpath.dirname(temporary))
-
-
-def _check_length(volume: Volume, temporary: str, path: str, length: int) -> None:
-    there = volume.file_status(temporary)["length"]
-    if there != length:  # although the server reported success
-        raise not_kept(path, volume.server, length, there)
 
 
 def _remove(volume: Volume, temporary: str) -> None:

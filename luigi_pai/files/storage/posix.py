@@ -25,11 +25,10 @@ READ_BY_ALL, ENTERED_BY_ALL, SHARED = 0o644, 0o755, 0o1777
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _NO_MODES = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS)
-_BUFFER = 256 * 1024  # bytes
 _PART = 4 * 1024 * 1024  # bytes that are read at once when all of a file is read
 
 
-class OpenedFile(io.RawIOBase):
+class OpenedFile(io.FileIO):
     """A file of a storage, open for reading. Like a file on HDFS, it is closed when it is forgotten.
 
     Each read is handed to ``call``. What it reads is copied afterwards, because a read that hangs may write
@@ -37,36 +36,8 @@ class OpenedFile(io.RawIOBase):
     """
 
     def __init__(self, place: str, call: Callable[[Callable[[], bytes]], bytes]) -> None:
-        super().__init__()
-        self._descriptor = open_to_read(place)
+        super().__init__(place, opener=open_to_read)
         self._call = call
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go on elsewhere in the file, and return the position."""
-        return os.lseek(self._descriptor, offset, whence)
-
-    def fileno(self) -> int:
-        """Return the descriptor."""
-        return self._descriptor
-
-    def close(self) -> None:
-        """Close the file."""
-        if not self.closed:
-            super().close()
-            with contextlib.suppress(AttributeError):  # if it could not be opened
-                os.close(self._descriptor)
-
-    def buffered(self) -> io.BufferedReader:
-        """Return the file with a buffer."""
-        return io.BufferedReader(self, _BUFFER)
 
     def readinto(self, buffer: Any) -> int:
         """Read bytes into the buffer, and return their number; 0 at the end of the file."""
@@ -80,7 +51,11 @@ class OpenedFile(io.RawIOBase):
         return b"".join(iter(lambda: self._part(_PART), b""))
 
     def _part(self, size: int) -> bytes:
-        return self._call(lambda: os.read(self._descriptor, size))
+        descriptor = self.fileno()
+        return self._call(lambda: os.read(descriptor, size))
+
+    def _dealloc_warn(self, _source: object) -> None:
+        """Give no ResourceWarning, which Python's files give when they are forgotten."""
 
 
 def open_to_read(place: str, flags: int = 0) -> int:

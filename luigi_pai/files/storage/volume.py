@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.files.volume import FileStatus
 
+_BUFFER = 256 * 1024  # bytes
 _TRIES = 50  # to make a folder of temporary files that others remove as soon as it is empty
 _SYNC_AFTER = 32  # parts of a file, of 1 MiB each: what waits to be sent must not take as long as ``timeout``
 
@@ -89,7 +90,7 @@ class MountedVolume(MountPoint):
     def open_reader(self, path: str) -> io.BufferedReader:
         """Open a file for reading."""
         call: Callable[[Callable[[], bytes]], bytes] = functools.partial(self._do, "OPEN", path)
-        return self._look("OPEN", path, lambda place: OpenedFile(place, call)).buffered()
+        return self._look("OPEN", path, lambda place: io.BufferedReader(OpenedFile(place, call), _BUFFER))
 
     def read_part(self, path: str, offset: int, most: int) -> bytes:
         """Return at most ``most`` bytes of a file from ``offset`` on."""
