@@ -215,7 +215,8 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         """Rename, or move into an existing folder. Nothing is replaced; missing folders are made."""
         volume, place, goal = self._both(path, dest)
         volume.make_folders(posixpath.dirname(goal))
-        writer.move(volume, place, goal)
+        if not volume.rename_to(place, goal):
+            raise writer.not_renamed(volume, place, goal)
 
     def rename_dont_move(self, path: str, dest: str) -> None:
         """Rename to exactly ``dest`` in one step; FileAlreadyExists if it exists. Makes missing parents."""

@@ -30,11 +30,7 @@ _ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned
 def read_small(fs: FileSystem, path: str, most: int, offset: int = 0) -> bytes | None:
     """Return the content of a small file from an offset on; None if the file does not exist.
 
-    Args:
-        fs: the file system.
-        path: of the file.
-        most: maximum number of bytes to return.
-        offset: position of the first byte; it must be before the end of the file.
+    The offset must be before the end of the file.
 
     Raises:
         HdfsError: the file cannot be read, or there are more than ``most`` bytes from the offset on.
@@ -62,9 +58,8 @@ def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
             return True
     except HdfsError as error:
         failure = error
-    if not volume.remove(
-        temporary, recursive=False
-    ):  # it was renamed, and the reply was lost, or it was tidied
+    if not volume.remove(temporary, recursive=False):
+        # it was renamed, and the response was lost, or it was tidied
         return read_small(fs, path, _SMALL) == data
     if failure is not None and volume.status(place) is None:
         raise failure

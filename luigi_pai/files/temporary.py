@@ -116,11 +116,9 @@ def tidy_local(folder: Path) -> None:
 
 
 def is_abandoned(name: str, changed: float) -> bool:
-    """Return whether a temporary file is abandoned.
+    """Return whether a temporary file is abandoned, by its name and its last change in seconds since 1970.
 
-    Args:
-        name: of the file; it begins with ``unique()`` of the process that wrote it.
-        changed: its last change, in seconds since 1970.
+    Its name begins with ``unique()`` of the process that wrote it.
     """
     match = _NAME.fullmatch(name)
     if not match or match[1] != _host():

@@ -98,12 +98,7 @@ class Upload:
     """
 
     def __init__(
-        self,
-        fs: FileSystem,
-        local: str | os.PathLike[str],
-        destination: str,
-        *,
-        jobs: int = JOBS,
+        self, fs: FileSystem, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS
     ) -> None:
         self._local = Path(local)
         self._destination = destination

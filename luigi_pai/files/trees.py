@@ -100,10 +100,7 @@ class LocalFile:
 def local_tree(place: Path, name: str, refused: str = "") -> Tree[LocalFile]:
     """Return the tree of a local file or folder; a file gets the name ``name``.
 
-    Args:
-        place: the path of the file or folder.
-        name: the file's name in the tree.
-        refused: ``Volume.refused`` of the file system to which the tree is sent.
+    No name may have a character of ``refused``, the ``Volume.refused`` of the file system that gets the tree.
 
     Raises:
         TransferError: some files cannot be sent; its ``problems`` have all of them.

@@ -25,12 +25,6 @@ _PART = 1024 * 1024  # maximum number of bytes in memory; a larger file is sent 
 _LATE = 0.5  # seconds after a broken connection in which a DataNode may still create the file
 
 
-def move(volume: Volume, path: str, goal: str) -> None:
-    """Rename a path to ``goal``, or move it into the folder ``goal``; HdfsError if the new path exists."""
-    if not volume.rename_to(path, goal):
-        raise _not_renamed(volume, path, goal)
-
-
 def rename_exactly(volume: Volume, path: str, goal: str) -> None:
     """Rename to exactly ``goal`` in one step; FileAlreadyExists if ``goal`` is a file or a folder."""
     try:
@@ -74,14 +68,14 @@ def _replace_in_two_steps(volume: Volume, path: str, goal: str) -> bool:
 def _check_exact(volume: Volume, path: str, goal: str, *, done: bool | None) -> None:
     """Raise HdfsError if the older rename (``done`` is not None) failed or moved ``path`` into a folder."""
     if done is False:
-        raise _not_renamed(volume, path, goal)
+        raise not_renamed(volume, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))
     if done and volume.is_folder(goal) and volume.status(inside):
         volume.rename_to(inside, path)  # undo this rename, which moved the path into a folder
         raise _exists(volume, path, goal)
 
 
-def _not_renamed(volume: Volume, path: str, goal: str) -> HdfsError:
+def not_renamed(volume: Volume, path: str, goal: str) -> HdfsError:
     """Return the error of a rename that the server answered with false."""
     if not volume.status(path):
         return volume.failed("RENAME", path, "nothing is there", exception="FileNotFoundException")

@@ -19,10 +19,10 @@ from luigi_pai.files.volume import Volume
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from luigi_pai.files.errors import HdfsError
     from luigi_pai.files.storage.mounts import Mount
 
 T = TypeVar("T")
+
 _MOST = 256
 """Maximum number of calls at once. Those that hang are among them, and no more threads are started then."""
 _AWAY = (
@@ -74,30 +74,24 @@ _room = _Room()
 def within(timeout: float, work: Callable[[], T]) -> T:
     """Return the result of a function, or raise its error.
 
-    Nothing can interrupt a call to a mount whose server is away, not even Ctrl-C. So the function runs in a
-    thread of its own.
-
-    Args:
-        timeout: seconds to wait.
-        work: the function. It may go on, and change files, after a TimeoutError.
+    Nothing can interrupt a call to a mount whose server is away, not even Ctrl-C. So the function runs in its
+    own thread. It may go on, and change files, after a TimeoutError.
 
     Raises:
-        TimeoutError: the function takes longer than ``timeout``, or too many other calls do.
+        TimeoutError: the function takes longer than ``timeout`` seconds, or too many other calls do.
     """
     room = _room.left
     if not room.acquire(timeout=timeout):
         raise TimeoutError(errno.ETIMEDOUT, f"no answer to {_MOST} earlier calls")
     answer: Future[T] = Future()
 
+    answer.add_done_callback(lambda _answer: room.release())
+
     def call() -> None:
         try:
-            result = work()
+            answer.set_result(work())
         except BaseException as error:  # noqa: BLE001  raised by ``result``
-            room.release()
             answer.set_exception(error)
-        else:
-            room.release()
-            answer.set_result(result)
 
     try:
         # a daemon, so that it does not keep a process alive that ends meanwhile
@@ -108,29 +102,6 @@ def within(timeout: float, work: Callable[[], T]) -> T:
     if not wait((answer,), timeout).done:
         raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout:g} s (read_timeout)")
     return answer.result()
-
-
-def failure_of(error: Exception, operation: str, place: str, server: str) -> HdfsError:
-    """Return the HdfsError of an error that was raised for a path on this machine."""
-    if not isinstance(error, OSError):  # what was asked for is no mode, no user of this machine, or no path
-        exception = "IllegalArgumentException"
-        return failed(operation, place, server, f"{exception}: {error}", exception=exception, what="")
-    number = error.errno or errno.EIO
-    is_away = number in _AWAY
-    name = _NAMES.get(number)
-    reason = error.strerror or str(error)
-    failure = failed(
-        operation,
-        place,
-        server,
-        f"{name}: {reason}" if name else reason,
-        next_step="check its mount on this machine" if is_away else _NEXT_STEPS.get(number, ""),
-        exception=name,
-        kind=HdfsUnreachable if is_away else None,
-        what="",
-    )
-    failure.transient = is_away or number in _PASSING
-    return failure
 
 
 class MountPoint(Volume):
@@ -192,7 +163,7 @@ class MountPoint(Volume):
         try:
             yield
         except OSError as error:
-            failure = failure_of(error, operation, self.local_path(path), self.server)
+            failure = self._failure(error, operation, path)
         else:
             return
         raise failure
@@ -210,8 +181,25 @@ class MountPoint(Volume):
         try:
             return within(self._timeout, work)
         except (OSError, LookupError, ValueError) as error:
-            failure = failure_of(error, operation, self.local_path(path), self.server)
+            failure = self._failure(error, operation, path)
         raise failure
+
+    def _failure(self, error: Exception, operation: str, path: str) -> HdfsError:
+        # another error than OSError: an invalid mode or path, or a user that this machine does not have
+        number = (error.errno or errno.EIO) if isinstance(error, OSError) else errno.EINVAL
+        name = _NAMES.get(number) if isinstance(error, OSError) else "IllegalArgumentException"
+        reason = getattr(error, "strerror", None) or str(error)
+        is_away = number in _AWAY
+        failure = self.failed(
+            operation,
+            path,
+            f"{name}: {reason}" if name else reason,
+            next_step="check its mount on this machine" if is_away else _NEXT_STEPS.get(number, ""),
+            exception=name,
+            kind=HdfsUnreachable if is_away else None,
+        )
+        failure.transient = is_away or number in _PASSING
+        return failure
 
     def _look(self, operation: str, path: str, work: Callable[[str], T]) -> T:
         """Do as ``_do``, with the path on this machine, twice if it seems not to exist.
@@ -244,14 +232,9 @@ class MountPoint(Volume):
         self._device, self._mount = device, mount
 
     def _inside(self, path: str, *, is_new: bool = False) -> str:
-        """Return the path on this machine.
+        """Return the path on this machine; OSError if a link leads out of the storage.
 
-        Args:
-            path: on the storage.
-            is_new: whether its last name is not followed if it is a link.
-
-        Raises:
-            OSError: a link leads out of the storage.
+        If ``is_new``, the last name of the path is not followed if it is a link.
         """
         place = self.local_path(path)
         seen = posixpath.dirname(place) if is_new and path != "/" else place

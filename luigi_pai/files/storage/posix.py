@@ -54,8 +54,11 @@ class OpenedFile(io.FileIO):
         descriptor = self.fileno()
         return self._call(lambda: os.read(descriptor, size))
 
-    def _dealloc_warn(self, _source: object) -> None:
-        """Give no ResourceWarning, which Python's files give when they are forgotten."""
+    # Python's own files give a ResourceWarning when they are forgotten; these two methods give none.
+    def _dealloc_warn(self, _source: object) -> None: ...
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def open_to_read(place: str, flags: int = 0) -> int:
