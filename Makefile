@@ -157,7 +157,7 @@ SIDE_BY_SIDE := env MAKE='$(MAKE)' $(BIN)/python tests/support/side_by_side.py
 
 # Three processes take a third less than xdist's workers, which report each test. Tests that take a second or
 # more are named at the end: they are to be made faster, or marked slow.
-QUICK_TASKS := tests/hdfs tests/tasks
+QUICK_TASKS := tests/files tests/tasks
 QUICK_API := tests/api tests/cli tests/sweep tests/testing tests/whole
 QUICK := $(BIN)/pytest -q -m 'not slow' --durations=10 --durations-min=1
 

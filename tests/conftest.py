@@ -67,9 +67,8 @@ OLDEST = (
     "api/wire/test_tls.py",
     "api/wire/test_transport.py",
     # hdfs and pathspec
-    "hdfs/test_client.py",
-    "hdfs/test_luigi_contract.py",
-    "hdfs/transfer/test_local_tree.py",
+    "files/test_file_system.py",
+    "files/test_trees.py",
     # PyYAML and jsonschema
     "jobspec/dialects/test_pyyaml.py",
     "jobspec/test_job.py",

@@ -64,7 +64,7 @@ def test_every_link_leads_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_every_path_and_command_in_the_text_is_there(page):
-    """`tests/hdfs` and `luigi-pai plan` in backticks exist; `docs/*.md` and `make X` are not looked at."""
+    """`tests/files` and `luigi-pai plan` in backticks exist; `docs/*.md` and `make X` are not looked at."""
     for code in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(page)):
         if re.fullmatch(rf"({FOLDERS})(/[\w.-]+)+/?", code) and "X.Y.Z" not in code:
             assert (ROOT / code).exists(), code

@@ -83,13 +83,13 @@ HIDDEN_BUGS = {
         "files/small_files.py",
         "return read_small(fs, path, _SMALL) == data",
         "return True",
-        "tests/hdfs/test_small_files.py::test_a_file_whose_temporary_file_was_tidied_meanwhile_is_not_created",
+        "tests/files/test_small_files.py::test_a_file_whose_temporary_file_was_tidied_meanwhile_is_not_created",
     ),
     "an existing link counts as made": HiddenBug(
         "files/storage/posix.py",
         "return now.st_nlink == before.st_nlink + 1 and",
         "return True or",
-        "tests/files/test_storage_atomic.py::test_one_of_two_processes_creates_a_file",
+        "tests/files/storage/test_atomic.py::test_one_of_two_processes_creates_a_file",
     ),
     "an existing claim on this machine counts as made": HiddenBug(
         "work/local_claims.py",
@@ -119,7 +119,7 @@ HIDDEN_BUGS = {
         "work/flag.py",
         "if not others:",
         "if names:",
-        "tests/hdfs/test_flag.py::test_flag_that_somebody_wrote_with_several_names",
+        "tests/files/test_small_files.py::test_flag_that_somebody_wrote_with_several_names",
     ),
     "a job that the server forgets for a moment is lost": HiddenBug(
         "api/watching.py",
@@ -143,7 +143,7 @@ HIDDEN_BUGS = {
         "files/staging.py",
         "        entries = self._entries()\n",
         "        entries = self._entries()\n        self._write_manifest({**there.manifest, **entries})\n",
-        "tests/files/test_storage_atomic.py::test_an_upload_that_is_killed_at_any_call",
+        "tests/files/storage/test_atomic.py::test_an_upload_that_is_killed_at_any_call",
     ),
 }
 """By their names."""
