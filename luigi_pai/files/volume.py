@@ -149,12 +149,15 @@ class Volume(abc.ABC):
         """Return at most ``most`` bytes of a file from ``offset`` on, which must be before the file's end."""
 
     def read_rest(self, path: str, offset: int, most: int) -> bytes:
-        """Return a file from ``offset`` on; raise HdfsError if these are more than ``most`` bytes."""
+        """Return a file from ``offset`` on; raise ``too_large`` if these are more than ``most`` bytes."""
         data = self.read_part(path, offset, most + 1)
         if len(data) > most:
-            reason = f"it has more than {most:,} bytes"
-            raise self.failed("OPEN", path, reason, next_step="remove the file")
+            raise self.too_large(path, most)
         return data
+
+    def too_large(self, path: str, most: int) -> HdfsError:
+        """Return the error of a file that has more bytes than it may have."""
+        return self.failed("OPEN", path, f"it has more than {most:,} bytes", next_step="remove the file")
 
     @abc.abstractmethod
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:

@@ -246,7 +246,18 @@ class Connection(Transport, Volume):
         return BufferedHdfsReader(HdfsReader(self, path))
 
     def read_part(self, path: str, offset: int, most: int) -> bytes:
-        """Return at most ``most`` bytes of a file from ``offset`` on, which must be before the file's end.
+        """Return at most ``most`` bytes of a file from ``offset`` on, which must be before the file's end."""
+        return self._read(path, offset, most, longest=None)
+
+    def read_rest(self, path: str, offset: int, most: int) -> bytes:
+        """Return a file from ``offset`` on; raise ``too_large`` if these are more than ``most`` bytes."""
+        data = self._read(path, offset, most + 1, longest=most)
+        if len(data) > most:
+            raise self.too_large(path, most)
+        return data
+
+    def _read(self, path: str, offset: int, most: int, *, longest: int | None) -> bytes:
+        """Return at most ``most`` bytes; raise ``too_large`` if the response has more than ``longest``.
 
         This takes one request to the NameNode and one to a DataNode. If they get no complete answer, an
         ordinary HdfsReader reads the file.
@@ -255,6 +266,8 @@ class Connection(Transport, Volume):
             contextlib.suppress(HdfsUnreachable, OSError, urllib3.exceptions.HTTPError),
             self.open_file(path, offset) as reply,
         ):
+            if longest is not None and (reply.raw.length_remaining or 0) > longest:
+                raise self.too_large(path, longest)
             return _start_of(reply, most)
         with self.open_reader(path) as file:
             return file.read(offset + most)[offset:]
