@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import luigi
 import luigi.configuration
 import pytest
+from file_cases import table
 from hdfs_backend import ON_HDFS, content, written
 
 from luigi_pai import HdfsTarget, PaiTask, TaskRole, reset_clusters
@@ -68,28 +69,7 @@ def test_all_settings_reach_the_client(settings):
     assert (WebHdfs.from_config().url, WebHdfs.from_config().user) == ("https://a:1", "someone")
 
 
-@pytest.mark.parametrize(
-    ("keys", "text"),
-    [
-        ({"webhdfs_url": "http://a:1;b:2"}, "webhdfs_url = 'b:2' is not a valid URL"),
-        ({"webhdfs_url": "http://a:1;http://u:p@b:2"}, "webhdfs_url must not contain a user or password"),
-        (
-            {"webhdfs_redirect": "proxy/{host}"},
-            "webhdfs_redirect = 'proxy/{host}' is not valid; use http",
-        ),
-        (
-            {"webhdfs_redirect": "http://p/{hots}"},
-            "webhdfs_redirect = 'http://p/{hots}' is not valid; use http://P",
-        ),
-        ({"webhdfs_redirect": "http://p/{"}, "webhdfs_redirect = 'http://p/{' is not valid"),
-        (
-            {"webhdfs_redirect": "http://anna:p@proxy/{host}"},
-            "webhdfs_redirect must not contain a user or password",
-        ),
-        ({"webhdfs_redirect": "http://p@{host}:{port}"}, "webhdfs_redirect must not contain a user or pass"),
-        ({"hdfs_auth": "token"}, "hdfs_auth = 'token' is not valid; use simple or kerberos"),
-    ],
-)
+@table("settings that are refused", "keys text")
 def test_what_cannot_work_is_refused(keys, text, settings):
     """A wrong setting names its key, also to a target that is used without a job."""
     settings(**keys)
@@ -99,40 +79,7 @@ def test_what_cannot_work_is_refused(keys, text, settings):
     assert "p@" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("hdfs", "webhdfs", "keys", "account"),
-    [
-        # [hdfs] and [webhdfs], as Luigi's webhdfs client reads them
-        (
-            {"client": "webhdfs", "namenode_host": "nn1;nn2"},
-            {"port": 9870, "user": "anna"},
-            {},
-            "http://nn1:9870;http://nn2:9870 anna simple",
-        ),
-        (
-            {"namenode_host": "nn"},
-            {"client_type": "kerberos"},
-            {},
-            "http://nn:50070 admin kerberos",
-        ),
-        # the host alone is enough; the user is that of [hdfs], else that of [OpenPai]
-        ({"namenode_host": "nn"}, {}, {"username": "bo"}, "http://nn:50070 bo simple"),
-        ({"namenode_host": "nn", "user": "al"}, {}, {}, "http://nn:50070 al simple"),
-        (
-            {"namenode_host": "nn", "user": "al"},
-            {},
-            {"hdfs_user": "cy"},
-            "http://nn:50070 cy simple",
-        ),
-        # what [OpenPai] says is not mixed with another HDFS of Luigi's
-        (
-            {"client": "webhdfs", "namenode_host": "other"},
-            {"port": 1, "user": "other", "client_type": "kerberos"},
-            {"webhdfs_url": "http://mine:2", "username": "anna"},
-            "http://mine:2 anna simple",
-        ),
-    ],
-)
+@table("Luigi's sections", "hdfs webhdfs keys account")
 def test_luigis_own_configuration(hdfs, webhdfs, keys, account, settings):
     """It says where HDFS is and who one is there, unless [OpenPai] does."""
     luigis("hdfs", **hdfs)

@@ -14,37 +14,22 @@ import luigi.contrib.hdfs
 import luigi.format
 import luigi.target
 import pytest
+from file_cases import Player, steps
 from hdfs_backend import KINDS_OF_NAMES, ON_HDFS, content, names, written
 
-from luigi_pai.files import (
-    FileAlreadyExists,
-    HdfsError,
-    HdfsTarget,
-    MissingParentDirectory,
-    NotADirectory,
-    WebHdfs,
-)
+from luigi_pai.files import HdfsError, HdfsTarget
 from luigi_pai.files.temporary import temporary_path
 
 
-def test_exists_and_isdir(fs, home):
-    """Files and folders exist; only folders are folders; what is not there is neither."""
-    written(fs, f"{home}/f")
-    assert [fs.exists(f"{home}/{name}") for name in ("f", "", "nothing")] == [True, True, False]
-    assert [fs.isdir(f"{home}/{name}") for name in ("f", "", "nothing")] == [False, True, False]
+@steps("file_system")
+def test_operations(backend, fs, home, tmp_path, steps):
+    """Each case of the section ``file_system`` of tests/data/files/steps.yaml."""
+    Player(fs, tmp_path, home=home, prefix=backend.prefix).play(steps)
 
 
-def test_listdir(backend, fs, home):
-    """Entries begin as the path was written, with size, type and time where they are asked for."""
+def test_facts_of_entries(fs, home):
+    """Size, type and time are given where they are asked for."""
     written(fs, f"{home}/f", "four")
-    written(fs, f"{home}/d/g")
-    assert sorted(fs.listdir(home)) == [f"{home}/d", f"{home}/f"]
-    assert list(fs.listdir(f"{backend.prefix}{home}", ignore_directories=True)) == [
-        f"{backend.prefix}{home}/f"
-    ]
-    assert list(fs.listdir(home, ignore_files=True)) == [f"{home}/d"]
-    assert sorted(fs.listdir(home, recursive=True)) == [f"{home}/d", f"{home}/d/g", f"{home}/f"]
-    assert list(fs.listdir(f"{home}/f")) == [f"{home}/f"]
     ((path, size, kind, when),) = fs.listdir(
         home, ignore_directories=True, include_size=True, include_type=True, include_time=True
     )
@@ -89,92 +74,6 @@ def test_listdir_of_nothing(backend, fs, home):
     )
 
 
-def test_mkdir(fs, home):
-    """Luigi's contract of mkdir: parents, raise_if_exists, and a file in the way."""
-    fs.mkdir(f"{home}/a/b")
-    fs.mkdir(f"{home}/a/b")
-    fs.mkdir(f"{home}/a/c", parents=False)
-    with pytest.raises(FileAlreadyExists, match=rf"MKDIRS .*{home}/a on .*: it exists"):
-        fs.mkdir(f"{home}/a", raise_if_exists=True)
-    with pytest.raises(MissingParentDirectory, match=rf"MKDIRS .*: {home}/x does not exist"):
-        fs.mkdir(f"{home}/x/y", parents=False)
-    written(fs, f"{home}/f")
-    with pytest.raises(NotADirectory, match=r"it is a file|f is a file"):
-        fs.mkdir(f"{home}/f")
-    assert names(fs, home) == ["a", "a/b", "a/c", "f"]
-
-
-def test_move(fs, home):
-    """Move renames, moves into a folder that exists, and makes the folders that are missing."""
-    fs.move(written(fs, f"{home}/f"), f"{home}/new/g")
-    fs.mkdir(f"{home}/d")
-    fs.rename(f"{home}/new/g", f"{home}/d")
-    assert names(fs, home) == ["d", "d/g", "new"]
-
-
-def test_move_that_is_not_done(fs, home):
-    """A rename that the server answers with false is an error that says why."""
-    written(fs, f"{home}/f", "f")
-    written(fs, f"{home}/g", "g")
-    with pytest.raises(FileAlreadyExists, match=rf"RENAME .*{home}/f on .*: .*{home}/g exists"):
-        fs.move(f"{home}/f", f"{home}/g")
-    with pytest.raises(HdfsError, match=r": nothing is there"):
-        fs.move(f"{home}/nothing", f"{home}/h")
-    assert (content(fs, f"{home}/f"), content(fs, f"{home}/g")) == ("f", "g")
-
-
-def test_rename_dont_move(fs, home):
-    """The exact rename never moves into a folder and never replaces a file."""
-    written(fs, f"{home}/f")
-    fs.mkdir(f"{home}/d")
-    written(fs, f"{home}/g")
-    fs.mkdir(f"{home}/e")
-    for source, destination in (("f", "d"), ("f", "g"), ("e", "d"), ("e", "g")):
-        with pytest.raises(FileAlreadyExists):
-            fs.rename_dont_move(f"{home}/{source}", f"{home}/{destination}")
-    fs.rename_dont_move(f"{home}/f", f"{home}/new/h")
-    assert names(fs, home) == ["d", "e", "g", "new", "new/h"]
-    with pytest.raises(HdfsError, match="FileNotFoundException"):
-        fs.rename_dont_move(f"{home}/nothing", f"{home}/x")
-
-
-def test_replace(fs, home):
-    """The replacing rename replaces a file, and no folder."""
-    written(fs, f"{home}/f", "new")
-    written(fs, f"{home}/g", "old")
-    fs.replace(f"{home}/f", f"{home}/g")
-    assert content(fs, f"{home}/g") == "new"
-    fs.mkdir(f"{home}/d")
-    with pytest.raises(HdfsError, match=r"must both be directories|d is a folder"):
-        fs.replace(f"{home}/g", f"{home}/d")
-    with pytest.raises(HdfsError, match="FileNotFoundException"):
-        fs.replace(f"{home}/nothing", f"{home}/h")
-    assert names(fs, home) == ["d", "g"]
-
-
-def test_remove(fs, home):
-    """Removing takes files and folders; nothing there, and a full folder without recursive, are errors."""
-    written(fs, f"{home}/d/f")
-    with pytest.raises(HdfsError, match="PathIsNotEmptyDirectoryException"):
-        fs.remove(f"{home}/d", recursive=False)
-    fs.remove(f"{home}/d")
-    assert names(fs, home) == []
-    with pytest.raises(HdfsError, match=r"DELETE .*: nothing is there") as caught:
-        fs.remove(f"{home}/d")
-    assert caught.value.exception == "FileNotFoundException"
-
-
-@pytest.mark.parametrize("path", ["/", "//", "/.", "$PAI_DEFAULT_FS_URI/", "{home}/../../../.."])
-def test_the_root_folder_is_not_deleted(fs, home, path):
-    """A variable that is not set makes it of a path: `rm -r $FOLDER/`."""
-    fs.mkdir(f"{home}/d")
-    with pytest.raises(
-        HdfsError, match=r"this is the root folder, with the files of all; delete what is in it"
-    ):
-        fs.remove(path.replace("{home}", home))
-    assert fs.exists(f"{home}/d")
-
-
 def test_chmod(backend, fs, home):
     """Mode bits are octal digits or a number; recursive reaches everything."""
 
@@ -191,40 +90,6 @@ def test_chmod(backend, fs, home):
         fs.chmod(home, "u+x")
 
 
-def test_count(fs, home):
-    """Count gives bytes, folders (itself too) and files."""
-    written(fs, f"{home}/a", "12345")
-    written(fs, f"{home}/d/b", "123")
-    assert fs.count(home) == {"content_size": 8, "dir_count": 2, "file_count": 2}
-
-
-def test_touchz(fs, home):
-    """touchz makes an empty file, and leaves one that is there."""
-    fs.touchz(f"{home}/f")
-    assert content(fs, f"{home}/f") == ""
-    written(fs, f"{home}/f", "full")
-    with pytest.raises(FileAlreadyExists):
-        fs.touchz(f"{home}/f")
-    assert content(fs, f"{home}/f") == "full"
-
-
-def test_put_get_copy(fs, home, tmp_path):
-    """Files and folders go there, within and back as they are, into folders that exist."""
-    (tmp_path / "up" / "sub").mkdir(parents=True)
-    (tmp_path / "up" / "sub" / "f").write_bytes(bytes(range(256)))
-    (tmp_path / "up" / "empty").mkdir()
-    fs.put(str(tmp_path / "up"), f"{home}/x")
-    fs.put(str(tmp_path / "up"), home)
-    fs.copy(f"{home}/x", f"{home}/y")
-    fs.copy(f"{home}/x/sub/f", f"{home}/y")
-    assert names(fs, f"{home}/y") == ["empty", "f", "sub", "sub/f"]
-    assert names(fs, f"{home}/up") == names(fs, f"{home}/x")
-    (tmp_path / "down").mkdir()
-    fs.get(f"{home}/y", str(tmp_path / "down"))
-    assert (tmp_path / "down" / "y" / "sub" / "f").read_bytes() == bytes(range(256))
-    assert (tmp_path / "down" / "y" / "empty").is_dir()
-
-
 def test_put_leaves_out_credentials(fs, home, tmp_path, caplog):
     """As uploads do; a log line names them."""
     (tmp_path / "up").mkdir()
@@ -234,18 +99,6 @@ def test_put_leaves_out_credentials(fs, home, tmp_path, caplog):
         fs.put(str(tmp_path / "up"), f"{home}/x")
     assert names(fs, f"{home}/x") == ["a"]
     assert f"{tmp_path}/up: left out: .env (credentials are never sent)" in caplog.text
-
-
-def test_put_and_get_replace_nothing(fs, home, tmp_path):
-    """put and get keep the file that is there, and say so."""
-    (tmp_path / "f").write_text("local")
-    written(fs, f"{home}/f", "remote")
-    with pytest.raises(FileAlreadyExists):
-        fs.put(str(tmp_path / "f"), f"{home}/f")
-    with pytest.raises(FileAlreadyExists, match=r"/f exists"):
-        fs.get(f"{home}/f", str(tmp_path / "f"))
-    assert ((tmp_path / "f").read_text(), content(fs, f"{home}/f")) == ("local", "remote")
-    assert names(fs, home) == ["f"]
 
 
 @ON_HDFS
@@ -333,32 +186,6 @@ def test_a_temporary_path_into_which_nothing_is_written(fs, home):
 # luigi.contrib.hdfs.HdfsTarget
 
 
-@pytest.mark.parametrize(
-    ("pattern", "count"),
-    [
-        ("part-*", 3),
-        ("part-0000?", 3),
-        ("part-0000[12]", 2),
-        ("part-0000[^1]", 2),
-        ("{part-00000,other}", 2),
-        ("*", 5),
-        ("", 5),
-        ("gone-*", 0),
-        ("*/part-*", 1),
-        ("$*", 1),
-        ("part-00000", 1),
-    ],
-)
-def test_glob_exists(fs, home, pattern, count):
-    """True for the number of files that a pattern names, or that are in a folder, and for no other."""
-    for name in ("part-00000", "part-00001", "part-00002", "other", "d/part-00009"):
-        written(fs, f"{home}/{name}")
-    if pattern == "$*":
-        made(fs, f"{home}/$HOME")
-    files = target(fs, f"{home}/{pattern}")
-    assert [number for number in range(8) if files.glob_exists(number)] == [count]
-
-
 def test_what_is_not_complete_matches_no_pattern(fs, home):
     """A file that somebody is writing is not there yet: no task is complete by it."""
     written(fs, f"{home}/d/part-0")
@@ -367,11 +194,6 @@ def test_what_is_not_complete_matches_no_pattern(fs, home):
         assert HdfsTarget(f"{home}/{pattern}", fs=fs).glob_exists(1)
     assert fs.glob(f"{home}/d/*") == [f"{home}/d/part-0"]
     assert fs.glob(f"{home}/d/*/*") == []
-
-
-def made(fs, path):
-    """Make an empty file, whatever its name."""
-    fs.at("/")[0].create_file(path, b"")
 
 
 @pytest.mark.slow
@@ -404,106 +226,34 @@ def test_renaming_a_target(fs, home, method):
             target(fs, f"{home}/c").move(f"{home}/c", raise_if_exists=True)
 
 
-def test_move_dir_does_not_nest(fs, home):
-    """move_dir() takes the name or fails; move() goes into a folder that is there."""
-    written(fs, f"{home}/a/f")
-    fs.mkdir(f"{home}/b")
-    with pytest.raises(luigi.target.FileAlreadyExists):
-        target(fs, f"{home}/a").move_dir(f"{home}/b")
-    target(fs, f"{home}/a").move(f"{home}/b")
-    assert names(fs, home) == ["b", "b/a", "b/a/f"]
+NAMES = [
+    " a ",
+    "u\u0308",
+    "a?b=c",
+    "a;b",
+    "a;",
+    "#LATEST",
+    "\\",
+    "100%",
+    "100%25",
+    "a%20b",
+    "%41",
+    "%2F",
+    "%zz",
+]
 
 
-def test_copying_a_target(fs, home):
-    """Into a folder that is there; folders as a whole; never into itself, and never over a file."""
-    written(fs, f"{home}/a/f", "text")
-    made(fs, f"{home}/a/$HOME")
-    fs.mkdir(f"{home}/b")
-    target(fs, f"{home}/a").copy(f"{home}/b")
-    assert names(fs, f"{home}/b") == ["a", "a/$HOME", "a/f"]
-    for inside in (f"{home}/a/c", f"{home}/a"):
-        with pytest.raises(
-            HdfsError,
-            match=r"COPY .*/a on .*: a folder cannot be copied into itself, and .*/a/.* is in it",
-        ):
-            fs.copy(f"{home}/a", inside)
-    with pytest.raises(luigi.target.FileAlreadyExists, match=r"b/a on .*: it exists"):
-        fs.copy(f"{home}/a", f"{home}/b")
-    assert names(fs, f"{home}/a") == ["$HOME", "f"]
-
-
-def test_is_writable(fs, home):
-    """Of a folder, of a file, and of what is not there yet: of the folder that it would be in."""
-    written(fs, f"{home}/d/f")
-    for path in ("d", "d/f", "d/g", "gone/below"):
-        assert target(fs, f"{home}/{path}").is_writable()
-    assert names(fs, home) == ["d", "d/f"]
-
-
-# luigi.target.FileSystem
-BELOW_A_FILE = {
-    "mkdir": WebHdfs.mkdir,
-    "write": written,
-    "rename_dont_move": lambda fs, path: fs.rename_dont_move(
-        written(fs, f"{path.removesuffix('/f/below')}/x"), path
-    ),
-    "move": lambda fs, path: fs.move(written(fs, f"{posixpath.dirname(path)}2"), path),
-    "temporary_path": lambda fs, path: target(fs, path).temporary_path().__enter__(),
-}
-
-
-@pytest.mark.parametrize("work", BELOW_A_FILE)
-def test_below_a_file(fs, home, work):
-    """What would be below a file is a NotADirectory."""
-    written(fs, f"{home}/f")
-    with pytest.raises(luigi.target.NotADirectory):
-        BELOW_A_FILE[work](fs, f"{home}/f/below")
-    with pytest.raises(luigi.target.NotADirectory):
-        fs.mkdir(f"{home}/f")
-
-
-@pytest.mark.slow
-def test_names_with_a_dollar(fs, home, tmp_path):
-    """What other clients have called ``$HOME`` is listed, copied, fetched and changed with its folder."""
-    written(fs, f"{home}/a/f")
-    for name in ("$HOME", "${PAI_JOB_NAME}", "$"):
-        made(fs, f"{home}/a/{name}")
-    expected = ["$", "$HOME", "${PAI_JOB_NAME}", "f"]
-    assert names(fs, f"{home}/a") == expected
-    fs.chmod(home, "750", recursive=True)
-    fs.get(f"{home}/a", str(tmp_path / "a"))
-    assert sorted(place.name for place in (tmp_path / "a").iterdir()) == expected
-    fs.put(str(tmp_path / "a"), f"{home}/b")
-    fs.copy(f"{home}/a", f"{home}/c")
-    assert names(fs, f"{home}/b") == names(fs, f"{home}/c") == expected
-    assert fs.exists(f"$PAI_DEFAULT_FS_URI{home}/a/$HOME")
-    fs.remove(f"{home}/a")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [*KINDS_OF_NAMES, " a ", "u\u0308", "a?b=c", "a;b", "a;", "#LATEST", "\\"],
-)
+@pytest.mark.parametrize("name", [*KINDS_OF_NAMES, *NAMES])
 def test_names(name, fs, home):
-    """Names that mean something elsewhere are names."""
-    target = HdfsTarget(f"{home}/{name}", fs=fs)
+    """Names that mean something elsewhere are names, also where DataNodes decode ``%`` twice (2.7.4)."""
+    target = HdfsTarget(f"{home}/{name}/{name}", fs=fs)
     with target.open("w") as file:
         file.write(name)
-    assert names(fs, home) == [name]
-    assert target.open().read() == name
-    target.rename(f"{home}/{name}2")
-    assert content(fs, f"{home}/{name}2") == name
-    assert not target.exists()
-
-
-@pytest.mark.parametrize("name", ["100%", "100%25", "a%20b", "%41", "%2F", "%zz"])
-def test_percent_in_names(name, fs, home):
-    """``%`` is a character too, also where DataNodes decode twice, as those of 2.7.4 do."""
-    written(fs, f"{home}/{name}/{name}", name)
     assert names(fs, home) == [name, f"{name}/{name}"]
-    assert content(fs, f"{home}/{name}/{name}") == name
+    assert target.open().read() == name
     fs.move(f"{home}/{name}", f"{home}/{name}{name}")
     assert content(fs, f"{home}/{name}{name}/{name}") == name
+    assert not target.exists()
 
 
 @pytest.mark.parametrize("size", [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 2**26], ids=lambda size: f"{size}B")
@@ -535,15 +285,6 @@ def test_many_entries(backend, fs, home):
     backend.make_folders([f"{home}/many/{number:05}" for number in range(2_500)])
     found = list(fs.listdir(f"{home}/many", include_type=True))
     assert found == [(f"{home}/many/{number:05}", "d") for number in range(2_500)]
-
-
-def test_missing_parents(fs, home):
-    """Folders that are missing are made for a file, a folder, a rename and an empty file."""
-    written(fs, f"{home}/a/b/f")
-    fs.mkdir(f"{home}/c/d")
-    fs.touchz(f"{home}/e/f")
-    fs.rename_dont_move(f"{home}/a/b/f", f"{home}/g/h/i")
-    assert names(fs, home) == ["a", "a/b", "c", "c/d", "e", "e/f", "g", "g/h", "g/h/i"]
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+from file_cases import table
 from hdfs_backend import KINDS_OF_NAMES, LOCAL, ON_HDFS, STORAGE, WITH_PERMISSIONS, content, names, written
 from waiting import wait_until
 from webhdfs_scripted import file_status, scripted
@@ -185,17 +186,7 @@ def test_a_folder_that_something_else_has_filled(fs, home, source):
     assert fs.exists(f"{home}/code/lib/a.py")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        '{"version": 2}',
-        '{"version": 1, "files": {"a": [1]}}',
-        '{"version": 1, "files": {"a": {}}, "folders": []}',
-    ],
-)
+@table("invalid manifests", "text")
 def test_an_invalid_manifest(fs, home, source, text):
     """It counts as empty: everything is sent, and it is written anew."""
     upload(fs, source, f"{home}/code")
@@ -473,18 +464,7 @@ def test_no_permission(backend, fs, home, source):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
-@pytest.mark.parametrize(
-    ("exception", "message", "said"),
-    [
-        (
-            "SafeModeException",
-            "Cannot create file. Name node is in safe mode.",
-            "try again when it has left it",
-        ),
-        ("DSQuotaExceededException", "The DiskSpace quota is exceeded", "the folder's quota is used up"),
-        ("IOException", "could only be replicated to 0 nodes instead of minReplication (=1).", "0 nodes"),
-    ],
-)
+@table("full HDFSs", "exception message said")
 def test_an_hdfs_that_takes_no_more(tmp_path, exception, message, said, is_new):
     """Safe mode, quota, full disks: the error says it, what appears is whole, the next upload goes on."""
     left = [10]
@@ -819,7 +799,7 @@ def test_what_may_not_be_read(backend, fs, results, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["../escaped", "..", "a/b", "/tmp/x", "", "a\0b", "\ud800"])
+@table("names that lead out", "name")
 def test_a_server_cannot_write_outside_the_folder(tmp_path, name):
     """A name that leads elsewhere is refused, whatever server says it."""
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from file_cases import table
 
 from luigi_pai.files import TransferError
 from luigi_pai.files.trees import LocalFile, folder_tree
@@ -82,24 +83,7 @@ def test_the_ignore_file(tmp_path):
     assert "build" not in tree.folders
 
 
-@pytest.mark.parametrize(
-    ("rules", "sent"),
-    [
-        ("log", ["a/log.txt", "b", "log.txt"]),
-        ("log/", ["a/log.txt", "b", "log.txt"]),
-        ("/log*", ["a/log/x", "a/log.txt", "b"]),
-        ("a/log", ["a/log.txt", "b", "log.txt", "log/x"]),
-        ("**/x", ["a/log.txt", "b", "log.txt"]),
-        ("*\n!b", ["b"]),
-        ("*\n!*/\n!x", ["a/log/x", "log/x"]),
-        ("a/\n!a/log.txt", ["b", "log.txt", "log/x"]),  # as in git: what is in a folder left out stays out
-        ("a/*\n!a/log.txt", ["a/log.txt", "b", "log.txt", "log/x"]),
-        ("*.txt\n!a/", ["a/log/x", "b", "log/x"]),
-        ("*/*/\n!a", ["a/log.txt", "b", "log.txt", "log/x"]),
-        ("**\n!/b", ["b"]),
-        ("\n# b\n\\#b\n[b-c]  \n", ["a/log/x", "a/log.txt", "log.txt", "log/x"]),
-    ],
-)
+@table("rules of .paiignore", "rules sent")
 def test_the_rules_of_gitignore(tmp_path, rules, sent):
     """Anchored or not, folders alone, negation, any depth, comments."""
     made(tmp_path, "a/log/x", "a/log.txt", "b", "log.txt", "log/x")

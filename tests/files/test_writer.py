@@ -14,11 +14,11 @@ import luigi.format
 import luigi.target
 import pytest
 from cutting_proxy import before_datanodes
+from file_cases import Player, steps
 from hdfs_backend import ON_HDFS, content, names, written
 from webhdfs_server import serving
 
 from luigi_pai.files import (
-    FileAlreadyExists,
     HdfsError,
     HdfsTarget,
     WebHdfs,
@@ -257,18 +257,7 @@ def test_a_step_that_fails(httpfs, fault, number):
     assert content(httpfs, "/a/f") == "newer"
 
 
-def test_nothing_is_replaced_by_a_rename(httpfs):
-    """A rename to an exact name goes neither over a file nor into a folder."""
-    written(httpfs, "/a/f", "old")
-    written(httpfs, "/a/d/g")
-    written(httpfs, "/a/new", "new")
-    for goal in ("/a/f", "/a/d"):
-        with pytest.raises(FileAlreadyExists, match=rf"RENAME /a/new on .*: {goal} exists"):
-            httpfs.rename_dont_move("/a/new", goal)
-        with pytest.raises(HdfsError, match=rf"{goal} exists"):
-            httpfs.replace("/a/new", goal) if goal == "/a/d" else httpfs.rename_dont_move("/a/new", goal)
-    assert names(httpfs, "/a") == ["d", "d/g", "f", "new"]
-    with pytest.raises(HdfsError, match="nothing is there"):
-        httpfs.replace("/a/nothing", "/a/f")
-    httpfs.rename_dont_move("/a/new", "/a/newer")
-    assert names(httpfs, "/a") == ["d", "d/g", "f", "newer"]
+@steps("httpfs")
+def test_renames(httpfs, steps):
+    """Each case of the section ``httpfs`` of tests/data/files/steps.yaml."""
+    Player(httpfs, home="/a").play(steps)

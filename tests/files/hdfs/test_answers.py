@@ -14,6 +14,7 @@ import luigi.contrib.hdfs
 import luigi.format
 import luigi.target
 import pytest
+from file_cases import table
 from leaks import chain
 from webhdfs_scripted import Scripted, file_status, scripted_fs
 
@@ -339,15 +340,7 @@ def test_a_server_that_is_no_webhdfs(status, body, reason):
         fs.exists("/p")
 
 
-@pytest.mark.parametrize(
-    ("exception", "step"),
-    [
-        ("SafeModeException", "the NameNode is in safe mode; try again"),
-        ("StandbyException", "this NameNode is on standby; name all of them in webhdfs_url"),
-        ("AccessControlException", "ask for permission on that path, or check hdfs_user"),
-        ("UnheardOfException", "no reason given$"),
-    ],
-)
+@table("next steps", "exception step")
 def test_what_to_do_next(exception, step):
     """The text follows from the exception's name, not from its wording."""
     body = json.dumps({"RemoteException": {"exception": exception, "message": ""}}).encode()
@@ -359,36 +352,7 @@ def test_what_to_do_next(exception, step):
     assert caught.value.exception == exception
 
 
-@pytest.mark.parametrize(
-    ("exception", "message", "ends"),
-    [
-        # as HDFS 2.7.4 and 3.3.4 send them
-        ("SafeModeException", "Cannot delete /p. Name node is in safe mode.\nIt was turned on", True),
-        ("RemoteException", "Cannot create file/p. Name node is in safe mode.", True),
-        ("StandbyException", "Operation category READ is not supported in state standby", True),
-        ("RetriableException", "Namenode is in startup mode", True),
-        ("ConnectException", "Call From vm/127.0.0.1 to localhost:1 failed on connection exception", True),
-        ("EOFException", 'End of File Exception between local host is: "vm/127.0.0.1"', True),
-        ("IOException", "Failed on local exception: java.io.IOException: Connection reset by peer", True),
-        ("IOException", "Failed to find datanode, suggest to check cluster health.", True),
-        ("IOException", "No active nodes contain this block", True),
-        (
-            "IOException",
-            "File /p could only be written to 0 of the 1 minReplication nodes. There are 0 datanode(s)",
-            True,
-        ),
-        (
-            "IOException",
-            "File /p could only be replicated to 0 nodes instead of minReplication (=1).  There are 1 ",
-            False,  # its disk is full
-        ),
-        ("IOException", "File /p could not be read", False),
-        ("RemoteException", "The directory item limit of /p is exceeded", False),
-        ("AccessControlException", "Permission denied: user=anna", False),
-        ("DSQuotaExceededException", "The DiskSpace quota of /p is exceeded", False),
-        ("EOFException", "Cannot seek after EOF", False),
-    ],
-)
+@table("refusals", "exception message ends")
 def test_the_refusals_that_end_by_themselves(exception, message, *, ends):
     """They are transient: the end of a job is recorded when they are over."""
     body = json.dumps({"RemoteException": {"exception": exception, "message": message}}).encode()

@@ -16,6 +16,7 @@ import pytest
 import requests
 from cutting_proxy import before_datanodes
 from ending_server import EndingServer
+from file_cases import table
 from hdfs_backend import EACH_HADOOP, content, names, own_hdfs, written
 from ports import refused_port
 from pylon import pylon
@@ -32,68 +33,20 @@ from luigi_pai.files.hdfs.transport import api_base, datanode_address, probe_of_
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 
-@pytest.mark.parametrize(
-    ("url", "base"),
-    [
-        ("http://nn:50070", "http://nn:50070/webhdfs/v1"),
-        ("http://nn:50070/", "http://nn:50070/webhdfs/v1"),
-        (" https://nn:50470/webhdfs/v1/ ", "https://nn:50470/webhdfs/v1"),
-        ("http://master/webhdfs/api/v1", "http://master/webhdfs/api/v1"),
-        ("https://knox:8443/gateway/default", "https://knox:8443/gateway/default/webhdfs/v1"),
-        ("https://knox:8443/gateway/v1x", "https://knox:8443/gateway/v1x/webhdfs/v1"),
-    ],
-)
+@table("API bases", "url base")
 def test_api_base(url, base):
     """An address without a path of the API gets the usual one."""
     assert api_base(url) == base
 
 
-@pytest.mark.parametrize(
-    ("location", "rule", "address"),
-    [
-        ("http://dn1:5075/webhdfs/v1/p?op=OPEN&x=1", None, "http://dn1:5075/webhdfs/v1/p?op=OPEN&x=1"),
-        (
-            "http://dn1:5075/webhdfs/v1/p?op=OPEN",
-            "http://master/a/{host}:{port}",
-            "http://master/a/dn1:5075/webhdfs/v1/p?op=OPEN",
-        ),
-        ("http://dn1:5075/webhdfs/v1/p", "http://127.0.0.1:{port}/", "http://127.0.0.1:5075/webhdfs/v1/p"),
-        (
-            "http://dn1:5075/webhdfs/v1/a%20b",
-            "http://{host}.site:{port}",
-            "http://dn1.site:5075/webhdfs/v1/a%20b",
-        ),
-        ("https://dn1/webhdfs/v1/p", "http://x/{host}/{port}", "http://x/dn1/443/webhdfs/v1/p"),
-        ("http://[::1]:5075/webhdfs/v1/p", "http://{host}:{port}", "http://[::1]:5075/webhdfs/v1/p"),
-        (
-            "http://m/a/dn1/5075/webhdfs/v1/p?x=/a/b/1/webhdfs/",
-            None,
-            "http://m/a/dn1:5075/webhdfs/v1/p?x=/a/b/1/webhdfs/",
-        ),
-        ("http://m/a/dn1:5075/webhdfs/v1/p", None, "http://m/a/dn1:5075/webhdfs/v1/p"),
-        ("http://dn1:5075/webhdfs/v1/a/h/1/webhdfs/x", None, "http://dn1:5075/webhdfs/v1/a/h/1/webhdfs/x"),
-    ],
-)
+@table("addresses of DataNodes", "location rule address")
 def test_datanode_address(location, rule, address):
     """A rule takes the place of scheme, host and port; what Pylon 0.7.1 sends on is put right."""
     path = unquote(location.partition("?")[0].rpartition("/webhdfs/v1")[2])
     assert datanode_address(location, path, rule) == address
 
 
-@pytest.mark.parametrize(
-    ("location", "path", "address"),
-    [
-        ("http://dn1:5075/webhdfs/v1/%C3%BC?x=1", "/u\u0308", "http://dn1:5075/webhdfs/v1/u%CC%88?x=1"),
-        ("http://dn1:5075/webhdfs/v1/a", "/a;", "http://dn1:5075/webhdfs/v1/a%3B"),
-        ("http://k/webhdfs/data/v1/webhdfs/v1/a?_=x", "/b", "http://k/webhdfs/data/v1/webhdfs/v1/b?_=x"),
-        (
-            "http://dn1:5075/webhdfs/v1/webhdfs/v1/a",
-            "/webhdfs/v1/b",
-            "http://dn1:5075/webhdfs/v1/webhdfs/v1/b",
-        ),
-        ("http://proxy/upload/7?x=1", "/b", "http://proxy/upload/7?x=1"),
-    ],
-)
+@table("paths in redirects", "location path address")
 def test_the_path_is_the_one_that_was_asked_for(location, path, address):
     """Not as it is spelt in what is sent back; an address that has no path of WebHDFS stays as it is."""
     assert datanode_address(location, path, None) == address

@@ -8,6 +8,7 @@ import os
 
 import pytest
 import responses
+from file_cases import table
 
 from luigi_pai.api.dialects.storages import JobStorage, StorageFacts
 from luigi_pai.api.session import Session
@@ -147,28 +148,7 @@ def mounting(**about):
     return {"mountPoint": "/data", "path": "", "server": "srv", "permission": "rw", **about}
 
 
-@pytest.mark.parametrize(
-    ("mount", "kind", "data", "source"),
-    [
-        (mounting(), "nfs", {"address": "nas", "rootPath": "/export"}, "nas:/export"),
-        (mounting(path="sub/"), "nfs", {"address": "nas", "rootPath": "/export/"}, "nas:/export/sub"),
-        (mounting(path="/sub"), "nfs", {"address": "nas", "rootPath": "/export"}, "nas:/export/sub"),
-        (
-            mounting(path="users/${PAI_USER_NAME}"),
-            "nfs",
-            {"address": "nas", "rootPath": "/export"},
-            "nas:/export/users/anna",
-        ),
-        (mounting(), "nfs", {"address": "nas", "rootPath": "/"}, "nas:/"),
-        (
-            mounting(path="p"),
-            "samba",
-            {"address": "nas", "rootPath": "share", "userName": "u", "password": "SECRET", "domain": "d"},
-            "//nas/share/p",
-        ),
-        (mounting(), "azureblob", {"containerName": "c", "accountName": "a", "key": "SECRET"}, ""),
-    ],
-)
+@table("storages of 0.16", "mount kind data source")
 def test_a_storage_of_0_16(mount, kind, data, source, rest, storage):
     """It is mounted by the plugin, where the server says."""
     old(rest, {"mountInfos": [mount]}, type=kind, data=data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+from file_cases import table
 
 from luigi_pai.files.storage import mounts as module
 from luigi_pai.files.storage.mounts import Mount, find_mounted, mount_of, mounts, on_this_machine
@@ -36,7 +37,7 @@ def asked(monkeypatch):
     return names
 
 
-def table(*rows):
+def rows_of(*rows):
     """Return mounts, each written as ``SOURCE FOLDER [TYPE [OPTIONS]]``."""
     fields = [[*row.split(), "nfs4", "rw"] for row in rows]
     return [
@@ -66,81 +67,27 @@ def test_blanks_and_other_letters_in_the_table(tmp_path):
     assert mounts(str(tmp_path / "none")) == []
 
 
-@pytest.mark.parametrize(
-    ("source", "rows", "found"),
-    [
-        ("nas:/export/data", ["nas:/export/data /mnt/data"], "/mnt/data"),
-        ("nas:/export/data/", ["nas:/export/data /mnt/data"], "/mnt/data"),
-        ("nas:/export/data", ["nas:/export /mnt/all"], "/mnt/all/data"),
-        ("nas:/export/data", ["nas:/ /mnt/all"], "/mnt/all/export/data"),
-        ("nas:/", ["nas:/ /mnt/all"], "/mnt/all"),
-        ("nas:/", ["nas:/ /"], "/"),
-        ("nas:/export", ["nas:/export/data /mnt/data"], None),
-        ("nas:/export/data", ["nas:/export/dat /mnt/data"], None),
-        ("nas:/export/data", ["nas:/export/data2 /mnt/data"], None),
-        ("nas:/export/data", [], None),
-        # hosts
-        ("NAS:/data", ["nas:/data /mnt/data"], "/mnt/data"),
-        ("nas.site.org:/data", ["nas:/data /mnt/data"], "/mnt/data"),
-        ("nas:/data", ["10.0.0.5:/data /mnt/data"], "/mnt/data"),
-        ("nas:/data", ["alias:/data /mnt/data nfs4 rw,addr=10.0.0.5"], "/mnt/data"),
-        ("nas:/data", ["alias:/data /mnt/data nfs4 rw,addr=10.0.0.9"], None),
-        ("nas:/data", ["other:/data /mnt/data"], None),
-        ("unknown:/data", ["unknown2:/data /mnt/data"], None),
-        ("unknown:/data", ["unknown:/data /mnt/data"], "/mnt/data"),
-        ("[fd00::5]:/data", ["[fd00::5]:/data /mnt/data"], "/mnt/data"),
-        ("[fd00::5]:/data", ["[FD00::5]:/ /mnt/data"], "/mnt/data/data"),
-        # SMB
-        ("//nas/share", ["//nas/share /mnt/s cifs rw"], "/mnt/s"),
-        ("//NAS/Share/Sub", ["//nas/share /mnt/s cifs rw"], "/mnt/s/Sub"),
-        ("//nas/share", ["nas:/share /mnt/s"], None),
-        ("nas:/share", ["//nas/share /mnt/s cifs rw"], None),
-        ("nas:/Data", ["nas:/data /mnt/s"], None),
-        ("//a.file.core.windows.net/s", ["//A.file.core.windows.net/s /mnt/az cifs rw"], "/mnt/az"),
-        # which of several
-        ("nas:/a/b", ["nas:/a /mnt/a", "nas:/a/b /mnt/b"], "/mnt/b"),
-        ("nas:/a/b", ["nas:/a/b /mnt/b", "nas:/a /mnt/a"], "/mnt/b"),
-        ("nas:/a/b/c", ["nas:/a/b /mnt/b", "nas:/a /mnt/a", "nas:/ /mnt/all"], "/mnt/b/c"),
-        ("nas:/a", ["nas:/a /mnt/a", "tmpfs /mnt/a tmpfs rw"], None),
-        ("nas:/a", ["nas:/a /mnt/a", "tmpfs /mnt/a tmpfs rw", "nas:/a /mnt/a"], "/mnt/a"),
-        ("nas:/a/b", ["nas:/a /mnt/a", "tmpfs /mnt/a/b tmpfs rw"], None),
-        ("nas:/a/b", ["nas:/a /mnt/a", "other:/b /mnt/a/b", "nas:/a /srv"], "/srv/b"),
-        # what is mounted nowhere
-        ("", ["nas:/a /mnt/a"], None),
-        ("nas", ["nas /mnt/a"], None),
-        ("None:None", ["nas:/a /mnt/a"], None),
-    ],
-)
+@table("mounts", "source rows found")
 def test_find_mounted(source, rows, found):
-    assert find_mounted(source, table(*rows)) == found
+    assert find_mounted(source, rows_of(*rows)) == found
 
 
 def test_hosts_are_looked_up_only_where_the_paths_fit(asked):
     """A name server that is away would keep each of many mounts waiting."""
     rows = ["far:/x /mnt/x", "nas:/data /mnt/d", "//far/data /mnt/s cifs rw"]
-    assert find_mounted("nas:/data", table(*rows)) == "/mnt/d"
+    assert find_mounted("nas:/data", rows_of(*rows)) == "/mnt/d"
     assert asked == []
 
 
 def test_the_deepest_mount_is_the_one_of_a_path(monkeypatch):
-    known = table("/dev/sda / ext4 rw", "nas:/a /mnt ", "nas:/b /mnt/b", "nas:/c /mnt/b", "x:/y /mnt/bb")
+    known = rows_of("/dev/sda / ext4 rw", "nas:/a /mnt ", "nas:/b /mnt/b", "nas:/c /mnt/b", "x:/y /mnt/bb")
     monkeypatch.setattr(module, "mounts", lambda: known)
     monkeypatch.setattr("os.path.realpath", lambda path: path)
     sources = [mount.source for path in ("/mnt/b/c", "/mnt/c", "/mntb") if (mount := mount_of(path))]
     assert sources == ["nas:/c", "nas:/a", "/dev/sda"]
 
 
-@pytest.mark.parametrize(
-    ("host", "cluster", "is_here"),
-    [
-        ("127.0.0.1", "http://localhost:9186", True),
-        ("me", "http://me/rest-server", True),
-        ("me", "http://nas", False),
-        ("nas", "http://localhost", False),
-        ("me", "no-url", False),
-        ("unknown", "http://localhost", False),
-    ],
-)
+@table("exports of this machine", "host cluster is_here")
 def test_a_folder_of_this_machine(host, cluster, tmp_path, *, is_here):
     """The export itself is taken only if the cluster, too, is this machine: it could name any folder."""
     assert on_this_machine(f"{host}:{tmp_path}", cluster) == (str(tmp_path) if is_here else None)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import responses
+from file_cases import Player, calls, table
 from hdfs_backend import content, names, written
 
 from luigi_pai.errors import ConfigError
@@ -63,27 +64,7 @@ def test_a_folder_of_the_user(says, root, monkeypatch):
     assert fs.exists(f"{root}/anna/f")
 
 
-@pytest.mark.parametrize(
-    ("detail", "text"),
-    [
-        (
-            {"type": "nfs", "data": {"server": "nas", "path": "/my data"}},
-            "mount it: sudo mount -t nfs 'nas:/my data' /mnt/nfs1; or set storage_path in [OpenPai] to",
-        ),
-        (
-            {"type": "samba", "data": {"address": "//nas/s", "password": "SECRET"}},
-            "is not mounted on this machine; mount it: sudo mount -t cifs //nas/s /mnt/nfs1",
-        ),
-        (
-            {"type": "azureFile", "data": {"accountName": "a", "shareName": "s", "accountKey": "SECRET"}},
-            "mount it: sudo mount -t cifs //a.file.core.windows.net/s /mnt/nfs1; or set storage_path",
-        ),
-        (
-            {"type": "azureBlob", "data": {"accountName": "a", "containerName": "c", "accountKey": "SECRET"}},
-            "(azureBlob) is not mounted on this machine; set storage_path in [OpenPai] to the folder",
-        ),
-    ],
-)
+@table("storages that are not mounted", "detail text")
 def test_it_is_not_mounted(detail, text, says, monkeypatch):
     """The error has the command that mounts it; what the cluster says later is what counts."""
     says(**detail)
@@ -128,18 +109,7 @@ def test_a_folder_that_has_gone_is_not_an_empty_one(storage, root):
 # paths
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "$PAI_DEFAULT_FS_URI/d/f",
-        "${PAI_DEFAULT_FS_URI}/d/f",
-        "/d/f",
-        "/d//x/../f",
-        "/mnt/nfs1/d/f",
-        "/mnt/nfs1//d/./f",
-        "{root}/d/f",
-    ],
-)
+@table("forms of a path", "form")
 def test_forms_of_a_path(form, storage, root):
     """They are one file."""
     written(storage, form.replace("{root}", str(root)))
@@ -159,21 +129,7 @@ def test_forms_of_the_root(form, storage, root):
     storage.mkdir(form)
 
 
-@pytest.mark.parametrize(
-    ("path", "why"),
-    [
-        ("d/f", "it is relative; begin it with /mnt/nfs1/ or $PAI_DEFAULT_FS_URI/"),
-        ("", "it is relative; begin it with"),
-        ("s3://bucket/f", "s3: is another file system; begin it with /mnt/nfs1/ or $PAI_DEFAULT_FS_URI/"),
-        ("hdfs://nn:9000/f", "hdfs: is another file system; begin it with"),
-        ("hdfs:///f", "hdfs: is another file system; begin it with"),
-        ("webhdfs://nn:1/f", "webhdfs: is another file system; begin it with"),
-        ("file:///f", "file: is another file system; begin it with"),
-        ("$HOME/f", "$HOME is unknown; only $PAI_DEFAULT_FS_URI is resolved, at the beginning"),
-        ("/a/${PAI_JOB_NAME}/f", "${PAI_JOB_NAME} is unknown; only $PAI_DEFAULT_FS_URI is resolved"),
-        ("/\udc80", "it is not UTF-8"),
-    ],
-)
+@table("paths that are not on a storage", "path why")
 def test_what_is_no_path_on_it(path, why, storage):
     """It says what to write, and is said before the storage is looked for."""
     for work in (storage.exists, Storage("nfs1", "/nowhere").check_path):
@@ -216,38 +172,17 @@ def outside(tmp_path):
     return folder
 
 
-LED_OUT = {
-    "read": lambda fs, _: content(fs, "/out/secret"),
-    "read a file": lambda fs, _: content(fs, "/file"),
-    "read_small": lambda fs, _: read_small(fs, "/file", 9),
-    "exists": lambda fs, _: fs.exists("/out/secret"),
-    "write": lambda fs, _: written(fs, "/out/new"),
-    "append": lambda fs, _: fs.at("/")[0].append("/file", b"x"),
-    "list": lambda fs, _: list(fs.listdir("/out")),
-    "count": lambda fs, _: fs.count("/out"),
-    "mkdir": lambda fs, _: fs.mkdir("/out/d/e"),
-    "share": lambda fs, _: fs.at("/")[0].share_folder("/out"),
-    "touchz": lambda fs, _: fs.touchz("/out/new"),
-    "create_once": lambda fs, _: create_once(fs, "/out/new", b"x"),
-    "upload": lambda fs, local: upload(fs, local, "/out/code"),
-    "upload into": lambda fs, local: upload(fs, local, "/out"),
-    "download": lambda fs, local: download(fs, "/out", local / "x"),
-    "rename to": lambda fs, _: fs.move(written(fs, "/f"), "/out/f"),
-    "rename exactly": lambda fs, _: fs.rename_dont_move(written(fs, "/f"), "/out/f"),
-    "replace": lambda fs, _: fs.replace(written(fs, "/f"), "/out/secret"),
-    "rename from": lambda fs, _: fs.move("/out/secret", "/f"),
-    "remove": lambda fs, _: fs.remove("/out/secret"),
-    "chmod": lambda fs, _: fs.chmod("/file", 0o777),
-}
+LED_OUT = calls("leads out")
 
 
 @pytest.mark.parametrize("work", LED_OUT)
 def test_a_link_that_leads_out(work, storage, outside, tmp_path):
     """A container may have made it, which says nothing about this machine: it is followed by nothing."""
-    (tmp_path / "local").mkdir()
-    (tmp_path / "local" / "a").write_text("a")
+    player = Player(storage, tmp_path / "local")
+    player.local("a")
+    player.write("/f")
     with pytest.raises(HdfsError, match="a link leads out of the storage; name a path") as caught:
-        LED_OUT[work](storage, tmp_path / "local")
+        player.call(LED_OUT[work])
     assert caught.value.exception == "AccessControlException"
     assert not caught.value.transient
     assert [place.name for place in outside.iterdir()] == ["secret"]

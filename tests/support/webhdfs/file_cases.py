@@ -1,0 +1,148 @@
+"""Cases of tests of files as data: the rows and steps in ``tests/data/files``."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hdfs_backend import content, names, written
+from places import ROOT
+
+from luigi_pai import files
+from luigi_pai.files import HdfsTarget
+from luigi_pai.files.small_files import create_once, read_small
+
+
+@functools.cache
+def _cases(file: str) -> dict[str, Any]:
+    text = (ROOT / "tests" / "data" / "files" / f"{file}.yaml").read_text("utf-8")
+    return dict(yaml.safe_load(text))
+
+
+def table(section: str, names: str) -> pytest.MarkDecorator:
+    """Run a test for each row of a section of tables.yaml."""
+    return pytest.mark.parametrize(names.replace(" ", ","), _cases("tables")[section])
+
+
+def steps(section: str) -> pytest.MarkDecorator:
+    """Run a test for each case of a section of steps.yaml: a sentence, and its steps."""
+    cases = _cases("steps")[section]
+    return pytest.mark.parametrize("steps", [pytest.param(text, id=name) for name, text in cases.items()])
+
+
+def calls(section: str) -> dict[str, str]:
+    """Return calls by name."""
+    return dict(_cases("steps")[section])
+
+
+class Player:
+    """Plays steps on a file system, one a line: ``METHOD ARGUMENT... [= RESULT]`` or ``... ! ERROR: TEXT``.
+
+    METHOD is one of this class, of the file system, ``target.METHOD`` of a target or ``volume.METHOD`` of the
+    volume. Each key of ``words`` is replaced by its value; lists are compared as sorted words.
+    """
+
+    def __init__(self, fs: Any, here: Path | None = None, **words: str) -> None:
+        self.fs, self.here = fs, here or Path("/nonexistent")
+        self._words = {"{here}": str(here), **{f"{{{key}}}": value for key, value in words.items()}}
+        self._words["~"] = words.get("home", "~")
+
+    def play(self, steps: str) -> None:
+        """Play all steps."""
+        for step in steps.splitlines():
+            call, _, error = step.partition(" ! ")
+            call, is_given, result = call.partition(" = ")
+            if error:
+                kind, _, message = self._said(error).partition(": ")
+                with pytest.raises(getattr(files, kind), match=message or None):
+                    self.call(call)
+            else:
+                found = self.call(call)
+                assert not is_given or found == self._said(result.removeprefix("nothing")), step
+
+    def call(self, call: str) -> str:
+        """Return what a call returns, as text."""
+        method, *words = shlex.split(call)
+        options = dict(word.split("=") for word in words if "=" in word)
+        given: list[Any] = [self._said(word) for word in words if "=" not in word]
+        owner, _, method = method.rpartition(".")
+        if owner == "target":
+            work = getattr(HdfsTarget(given.pop(0), fs=self.fs), method)
+        elif owner == "volume":
+            work = getattr(self.fs.at("/")[0], method)
+        else:
+            work = getattr(self, method, None) or getattr(self.fs, method)
+        found = work(*given, **{key: yaml.safe_load(value) for key, value in options.items()})
+        return found if isinstance(found, str) else " ".join(sorted(found)) if _is_many(found) else str(found)
+
+    def _said(self, text: str) -> str:
+        for word, value in self._words.items():
+            text = text.replace(word, value)
+        return text
+
+    def write(self, path: str, text: str = "text") -> None:
+        """Write a file."""
+        written(self.fs, path, text)
+
+    def content(self, path: str) -> str:
+        """Return the text of a file."""
+        return content(self.fs, path)
+
+    def small(self, path: str) -> bytes | None:
+        """Return a small file."""
+        return read_small(self.fs, path, 9)
+
+    def once(self, path: str) -> bool:
+        """Create a small file."""
+        return create_once(self.fs, path, b"x")
+
+    def append(self, path: str) -> None:
+        """Append to a file."""
+        self.fs.at("/")[0].append(path, b"x")
+
+    def names(self, path: str) -> list[str]:
+        """Return what is under a folder."""
+        return names(self.fs, path)
+
+    def create(self, path: str) -> None:
+        """Make an empty file, whatever its name."""
+        self.fs.at("/")[0].create_file(path, b"")
+
+    def local(self, name: str, text: str = "text") -> None:
+        """Make a file or, with ``/`` at its end, a folder here."""
+        place = self.here / name
+        (place if name.endswith("/") else place.parent).mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            place.write_text(text)
+
+    def fetched(self, name: str) -> str:
+        """Return the text of a file here, or the names in a folder."""
+        place = self.here / name
+        return (
+            " ".join(sorted(each.name for each in place.iterdir())) if place.is_dir() else place.read_text()
+        )
+
+    def upload(self, local: str, path: str) -> None:
+        """Upload a file or folder."""
+        files.upload(self.fs, local, path)
+
+    def download(self, path: str, local: str) -> None:
+        """Download a file or folder."""
+        files.download(self.fs, path, local)
+
+    def matches(self, pattern: str) -> str:
+        """Return for which numbers of files ``glob_exists`` is true."""
+        target = HdfsTarget(pattern, fs=self.fs)
+        return " ".join(str(number) for number in range(8) if target.glob_exists(number))
+
+    def temporary_path(self, path: str) -> None:
+        """Begin a temporary path."""
+        HdfsTarget(path, fs=self.fs).temporary_path().__enter__()
+
+
+def _is_many(found: object) -> bool:
+    return hasattr(found, "__iter__") and not isinstance(found, (bytes, dict))
