@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
-from file_cases import table
+from file_cases import Player, steps, table
 from hdfs_backend import KINDS_OF_NAMES, LOCAL, ON_HDFS, STORAGE, WITH_PERMISSIONS, content, names, written
 from waiting import wait_until
 from webhdfs_scripted import file_status, scripted
@@ -27,9 +27,7 @@ from webhdfs_server import serving
 
 from luigi_pai.files import (
     HdfsError,
-    NotADirectory,
     TransferError,
-    Upload,
     WebHdfs,
     download,
     staging,
@@ -87,6 +85,12 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(Connection, "send_once", spy)
     return requests
+
+
+@steps("transfer")
+def test_transfers(fs, home, tmp_path, steps):
+    """Each case of the section ``transfer`` of tests/data/files/steps.yaml."""
+    Player(fs, tmp_path, home=home, long="n" * 300).play(steps)
 
 
 def is_clean(fs, folder):
@@ -174,18 +178,6 @@ def test_what_somebody_else_changed_is_sent_again(fs, home, source, sent):
     assert content(fs, f"{home}/code/lib/a.py") == "aaa"
 
 
-def test_a_folder_that_something_else_has_filled(fs, home, source):
-    """Files that no upload has noted are replaced; what is not here stays."""
-    written(fs, f"{home}/code/train.py", "old!!")
-    written(fs, f"{home}/code/theirs", "theirs")
-    assert upload(fs, source, f"{home}/code").moved == 3
-    assert content(fs, f"{home}/code/train.py") == "train"
-    assert content(fs, f"{home}/code/theirs") == "theirs"
-    shutil.rmtree(source / "lib")
-    upload(fs, source, f"{home}/code")
-    assert fs.exists(f"{home}/code/lib/a.py")
-
-
 @table("invalid manifests", "text")
 def test_an_invalid_manifest(fs, home, source, text):
     """It counts as empty: everything is sent, and it is written anew."""
@@ -197,59 +189,6 @@ def test_an_invalid_manifest(fs, home, source, text):
         "lib/a.py",
         "lib/b.py",
     }
-
-
-@pytest.mark.parametrize("destination", ["{}/in/name.csv", "{}/in/", "{}/there", "{}/there/data.csv"])
-def test_a_single_file(fs, home, tmp_path, destination):
-    """It goes to the path, or into a folder that exists or is written with a slash; once."""
-    fs.mkdir(f"{home}/there")
-    (tmp_path / "data.csv").write_text("1,2")
-    goal = destination.format(home)
-    done = upload(fs, tmp_path / "data.csv", goal)
-    assert str(done) == f"uploaded 1 of 1 file, 3 B, to {goal}"
-    path = goal if goal.endswith(".csv") else f"{goal.rstrip('/')}/data.csv"
-    assert content(fs, path) == "1,2"
-    assert upload(fs, tmp_path / "data.csv", goal).moved == 0
-    (tmp_path / "data.csv").write_text("3,4")
-    assert upload(fs, tmp_path / "data.csv", goal).moved == 1
-    assert content(fs, path) == "3,4"
-    assert is_clean(fs, home)
-
-
-def test_an_empty_folder(fs, home, tmp_path):
-    """It is made; again, nothing is done."""
-    (tmp_path / "empty").mkdir()
-    assert upload(fs, tmp_path / "empty", f"{home}/a/b").files == 0
-    assert fs.isdir(f"{home}/a/b")
-    upload(fs, tmp_path / "empty", f"{home}/a/b")
-    assert is_clean(fs, home)
-
-
-def test_a_file_on_one_side_and_a_folder_on_the_other(fs, home, source):
-    """All of them in one error, and nothing is sent."""
-    fs.mkdir(f"{home}/code/train.py")
-    written(fs, f"{home}/code/lib")
-    with pytest.raises(
-        TransferError, match=r"lib: is a folder on one side .*; train\.py: is a folder on one side"
-    ):
-        upload(fs, source, f"{home}/code")
-    assert names(fs, f"{home}/code") == ["lib", "train.py"]
-
-
-def test_a_folder_onto_a_file(fs, home, source):
-    """The destination of a folder cannot be a file."""
-    written(fs, f"{home}/file")
-    with pytest.raises(NotADirectory, match="it is a file"):
-        upload(fs, source, f"{home}/file")
-    with pytest.raises(HdfsError):
-        upload(fs, source, f"{home}/file/below")
-
-
-def test_nothing_there_to_send(fs, home, tmp_path):
-    """A local path that is not there is said before anybody is asked."""
-    with pytest.raises(TransferError, match=r"nothing was sent: .*gone: there is no such file or folder"):
-        Upload(WebHdfs("http://127.0.0.1:9", "x"), tmp_path / "gone", f"{home}/code")
-    assert not fs.exists(f"{home}/code")
 
 
 def test_a_new_folder_appears_whole(fs, home, source, monkeypatch):
@@ -702,58 +641,6 @@ def test_a_folder_is_fetched(fs, results, tmp_path):
     assert (tmp_path / "here/metrics.json").stat().st_mtime_ns == time * 1_000_000
 
 
-def test_only_what_changed_is_fetched(fs, results, tmp_path):
-    """What is new on HDFS, changed there, or changed here; what is only here stays."""
-    download(fs, results, tmp_path)
-    assert download(fs, results, tmp_path).moved == 0
-    written(fs, f"{results}/metrics.json", "[]")
-    written(fs, f"{results}/new", "new")
-    (tmp_path / "deep/er/model ü%.bin").write_text("MODEL")
-    (tmp_path / "mine").write_text("mine")
-    assert download(fs, results, tmp_path).moved == 3
-    assert (tmp_path / "metrics.json").read_text() == "[]"
-    assert (tmp_path / "deep/er/model ü%.bin").read_text() == "model"
-    assert (tmp_path / "mine").read_text() == "mine"
-    assert download(fs, results, tmp_path).moved == 0
-
-
-@pytest.mark.parametrize("goal", ["there", "there/", "new/", "new/name.json", "name.json"])
-def test_a_single_file_is_fetched(fs, results, tmp_path, goal):
-    """It goes to the path, or into a folder that exists or is written with a slash."""
-    (tmp_path / "there").mkdir()
-    download(fs, f"{results}/metrics.json", f"{tmp_path}/{goal}")
-    place = tmp_path / goal if goal.endswith("name.json") else tmp_path / goal / "metrics.json"
-    assert place.read_text() == "{}"
-    assert download(fs, f"{results}/metrics.json", f"{tmp_path}/{goal}").moved == 0
-
-
-def test_what_uploads_leave_on_hdfs_is_not_fetched(fs, results, tmp_path):
-    """Neither what they note, nor what is not complete."""
-    written(fs, f"{results}/.luigi-pai-manifest.json")
-    written(fs, f"{results}/.luigi-pai-tmp-anna/x.0")
-    assert download(fs, results, tmp_path).files == 2
-
-
-def test_nothing_there(fs, home, tmp_path):
-    """A path that is not on HDFS is an error, and nothing is made here."""
-    with pytest.raises(HdfsError) as caught:
-        download(fs, f"{home}/gone", tmp_path / "here")
-    assert caught.value.exception == "FileNotFoundException"
-    assert not (tmp_path / "here").exists()
-
-
-def test_a_file_here_and_a_folder_there(fs, results, tmp_path):
-    """It is an error that names the place, and nothing is fetched."""
-    (tmp_path / "metrics.json").mkdir()
-    with pytest.raises(TransferError, match=r"nothing of .* was fetched: .*json: is not a file here$"):
-        download(fs, results, tmp_path)
-    (tmp_path / "metrics.json").rmdir()
-    (tmp_path / "deep").write_text("")
-    with pytest.raises(TransferError, match=r"/deep: File exists$"):
-        download(fs, results, tmp_path)
-    assert found(tmp_path) == ["deep"]
-
-
 def test_a_device_or_pipe_is_not_replaced(fs, results, tmp_path):
     """As root, ``luigi-pai get FILE /dev/null`` would leave a file there."""
     os.mkfifo(tmp_path / "pipe")
@@ -777,16 +664,6 @@ def test_a_file_that_breaks_off_does_not_appear(backend, fs, results, tmp_path, 
         download(fs, results, tmp_path)
     assert (tmp_path / "metrics.json").read_text() == "before"
     assert found(tmp_path) == ["deep", "deep/er", "metrics.json", "none"]
-
-
-def test_a_place_here_that_cannot_be(fs, results, tmp_path):
-    """A name that the disk does not take, a folder below a file: an error of one line that names it."""
-    (tmp_path / "file").write_text("")
-    for path in (results, f"{results}/metrics.json"):
-        with pytest.raises(TransferError, match=r"not everything was fetched: .*: File name too long"):
-            download(fs, path, tmp_path / ("n" * 300))
-        with pytest.raises(TransferError, match=r"Not a directory|File exists"):
-            download(fs, path, tmp_path / "file" / "below")
 
 
 @WITH_PERMISSIONS

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import responses
-from file_cases import Player, calls, table
+from file_cases import Player, calls, steps, table
 from hdfs_backend import content, names, written
 
 from luigi_pai.errors import ConfigError
@@ -190,40 +190,11 @@ def test_a_link_that_leads_out(work, storage, outside, tmp_path):
     assert stat.S_IMODE((outside / "secret").stat().st_mode) != 0o777
 
 
-def test_a_link_is_removed_and_not_what_it_leads_to(storage, outside, root):
-    written(storage, "/d/f")
-    (root / "in").symlink_to("d")
-    (root / "d" / "up").symlink_to(root)
-    (root / "d" / "away").symlink_to(outside)
-    for path in ("/out", "/file", "/in"):
-        storage.remove(path)
-    assert (outside / "secret").exists()
-    assert names(storage, "/") == ["d", "d/away", "d/f", "d/up"]
-    storage.remove("/d")
-    assert names(storage, "/") == []
-    assert (outside / "secret").exists()
-
-
-def test_links_inside(storage, root):
-    """They are what they lead to. A file that takes the place of one leaves its target alone."""
-    written(storage, "/runs/5/f", "five")
-    (root / "latest").symlink_to("runs/5")
-    (root / "f").symlink_to(root / "runs" / "5" / "f")
-    assert content(storage, "/latest/f") == content(storage, "/f") == "five"
-    written(storage, "/latest/g")
-    assert storage.isdir("/latest")
-    assert names(storage, "/") == [
-        "f",
-        "latest",
-        "latest/f",
-        "latest/g",
-        "runs",
-        "runs/5",
-        "runs/5/f",
-        "runs/5/g",
-    ]
-    written(storage, "/f", "new")
-    assert content(storage, "/runs/5/f") == "five"
+@steps("storage")
+def test_links(storage, outside, root, steps):
+    """Each case of the section ``storage`` of tests/data/files/steps.yaml."""
+    Player(storage, root).play(steps)
+    assert (outside / "secret").read_text() == "secret"
 
 
 def test_links_that_cannot_be_followed(storage, outside, root, tmp_path, caplog):

@@ -119,7 +119,7 @@ HIDDEN_BUGS = {
         "work/flag.py",
         "if not others:",
         "if names:",
-        "tests/files/test_small_files.py::test_flag_that_somebody_wrote_with_several_names",
+        "tests/files/test_small_files.py::test_flags",
     ),
     "a job that the server forgets for a moment is lost": HiddenBug(
         "api/watching.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from places import ROOT
 from luigi_pai import files
 from luigi_pai.files import HdfsTarget
 from luigi_pai.files.small_files import create_once, read_small
+from luigi_pai.work.flag import CompletionFlag
 
 
 @functools.cache
@@ -85,12 +87,12 @@ class Player:
         return text
 
     def write(self, path: str, text: str = "text") -> None:
-        """Write a file."""
-        written(self.fs, path, text)
+        r"""Write a file; a line of it ends with ``\n``."""
+        written(self.fs, path, text.replace(r"\n", "\n"))
 
     def content(self, path: str) -> str:
-        """Return the text of a file."""
-        return content(self.fs, path)
+        r"""Return the text of a file, in which each line ends with ``\n``."""
+        return content(self.fs, path).replace("\n", r"\n")
 
     def small(self, path: str) -> bytes | None:
         """Return a small file."""
@@ -126,13 +128,33 @@ class Player:
             " ".join(sorted(each.name for each in place.iterdir())) if place.is_dir() else place.read_text()
         )
 
-    def upload(self, local: str, path: str) -> None:
-        """Upload a file or folder."""
-        files.upload(self.fs, local, path)
+    def remove_here(self, name: str) -> None:
+        """Remove a file or folder here."""
+        place = self.here / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
 
-    def download(self, path: str, local: str) -> None:
-        """Download a file or folder."""
-        files.download(self.fs, path, local)
+    def link(self, name: str, target: str) -> None:
+        """Make a link here."""
+        (self.here / name).symlink_to(target)
+
+    def upload(self, local: str, path: str) -> str:
+        """Upload a file or folder; return the summary."""
+        return str(files.upload(self.fs, local, path))
+
+    def download(self, path: str, local: str) -> str:
+        """Download a file or folder; return the summary."""
+        return str(files.download(self.fs, path, local))
+
+    def under(self, name: str) -> list[str]:
+        """Return what is under a folder here, all levels."""
+        return [str(each.relative_to(self.here / name)) for each in (self.here / name).rglob("*")]
+
+    def flag(self, method: str, folder: str, job: str, **options: bool) -> object:
+        """Call a method of the completion flag of a folder."""
+        is_add = method == "add"
+        return getattr(CompletionFlag(self.fs, folder), method)(
+            job, **({"submitted_here": False} if is_add else {}), **options
+        )
 
     def matches(self, pattern: str) -> str:
         """Return for which numbers of files ``glob_exists`` is true."""
