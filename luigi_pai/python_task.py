@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import luigi.parameter
 
-from luigi_pai.api.logs.failed_task import log_end
+from luigi_pai.api.job_failure import log_end
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import configured_secrets
 from luigi_pai.errors import MissingPackage, Problem, SpecError

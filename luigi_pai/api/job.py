@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.deadlines import Deadline
     from luigi_pai.api.dialects.log_files import LogFile
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.api.watched import Deadline
 
 __all__ = ["FunctionJob", "Job", "lost_job"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,14 +39,15 @@ _JITTER = 0.1
 T = TypeVar("T")
 
 
+@dataclass(eq=False, repr=False)
 class Retry:
     """Decides after each transient error whether to give up, and if not, how long to wait.
 
     The first wait is at most 0.5 s. This maximum doubles with each further wait, up to 15 s. If the server
     sends the time at which a request limit ends, the wait after a 429 ends then, or after at most an hour.
 
-    The time until the deadline begins with the first failed request. A request that was not sent because
-    of a known limit does not begin it, and is retried even after the deadline. If the server refuses a
+    The time until the deadline starts with the first failed request. A request that was not sent because
+    of a known limit does not start it, and is retried even after the deadline. If the server refuses a
     request with 429, the deadline is at least three times the wait that the server sends.
 
     Args:
@@ -57,38 +59,16 @@ class Retry:
         sleep: waits for a number of seconds; default: ``clock.sleep``.
     """
 
-    __slots__ = (
-        "_clock",
-        "_failed",
-        "_granted",
-        "_limit",
-        "_longest",
-        "_next",
-        "_since",
-        "_sleep",
-        "_token_limit",
-        "_what",
-    )
-
-    def __init__(
-        self,
-        limit: float,
-        clock: Clock,
-        what: str = "",
-        longest: float = _LONGEST_LIMIT,
-        token_limit: float = 0.0,
-        sleep: Callable[[float], None] | None = None,
-    ) -> None:
-        self._limit = limit
-        self._token_limit = min(_LONGEST_LOGINS, token_limit)
-        self._longest = longest
-        self._clock = clock
-        self._sleep = clock.sleep if sleep is None else sleep
-        self._what = f"{what}: " if what else ""
-        self._since: float | None = None
-        self._next = _FIRST_WAIT
-        self._granted = 0.0
-        self._failed = ""  # the server of the last error
+    limit: float
+    clock: Clock
+    what: str = ""
+    longest: float = _LONGEST_LIMIT
+    token_limit: float = 0.0
+    sleep: Callable[[float], None] | None = None
+    _since: float | None = field(default=None, init=False)  # when the first request failed
+    _next: float = field(default=_FIRST_WAIT, init=False)  # the longest next wait
+    _granted: float = field(default=0.0, init=False)  # the least deadline, after a 429
+    _failed: str = field(default="", init=False)  # the server of the last error
 
     def wait_after(self, error: PaiError) -> float:
         """Return the seconds to wait before the next try.
@@ -102,11 +82,12 @@ class Retry:
         self._failed = "OpenPAI" if isinstance(error, PaiApiError) else "the file system"
         if isinstance(error, RateLimited) and error.reset_at is not None:
             return self._wait_after_limit(error, error.reset_at)
-        now = self._clock.monotonic()
-        limit = max(self._limit, self._token_limit) if isinstance(error, TokenLost) else self._limit
+        now, limit = self.clock.monotonic(), self.limit
+        if isinstance(error, TokenLost):
+            limit = max(limit, min(_LONGEST_LOGINS, self.token_limit))
         if self._since is None:
             self._since = now
-            logger.warning("%s%s (retrying for up to %.0f s)", self._what, error, limit)
+            logger.warning("%s%s (retrying for up to %.0f s)", self._subject, error, limit)
         elif now - self._since >= limit:
             raise error
         wait = min(self._next * random.uniform(0.5, 1), max(self._since + limit - now, 0.01))  # noqa: S311
@@ -114,25 +95,29 @@ class Retry:
         return wait
 
     def _wait_after_limit(self, error: RateLimited, reset_at: float) -> float:
-        now = self._clock.monotonic()
-        wait = min(max(1.0, reset_at - self._clock.time()), _LONGEST_LIMIT)
-        if wait > self._longest:
+        now = self.clock.monotonic()
+        wait = min(max(1.0, reset_at - self.clock.time()), _LONGEST_LIMIT)
+        if wait > self.longest:
             raise error
         self._granted = max(self._granted, _WINDOWS * wait)
         if error.sent:
             self._since = now if self._since is None else self._since
-            if now - self._since >= max(self._limit, self._granted):
+            if now - self._since >= max(self.limit, self._granted):
                 raise error
-        until = datetime.fromtimestamp(self._clock.time() + wait).astimezone().strftime("%H:%M:%S")
+        until = datetime.fromtimestamp(self.clock.time() + wait).astimezone().strftime("%H:%M:%S")
         text = "%srequest limit of OpenPAI reached; waiting %.0f s, until %s (%s)"
-        logger.warning(text, self._what, wait, until, error)
+        logger.warning(text, self._subject, wait, until, error)
         return wait * random.uniform(1, 1 + _JITTER)  # noqa: S311  spreads load, guards nothing
+
+    @property
+    def _subject(self) -> str:
+        return f"{self.what}: " if self.what else ""
 
     def succeeded(self) -> None:
         """Record a success, which resets the deadline."""
         if self._since is not None:
-            seconds = self._clock.monotonic() - self._since
-            logger.info("%s%s replies again after %.0f s", self._what, self._failed, seconds)
+            seconds = self.clock.monotonic() - self._since
+            logger.info("%s%s replies again after %.0f s", self._subject, self._failed, seconds)
         self._since, self._next, self._granted = None, _FIRST_WAIT, 0.0
 
     def call(self, request: Callable[[], T]) -> T:
@@ -145,15 +130,12 @@ class Retry:
         while True:
             try:
                 result = request()
-            except TRANSIENT as error:
-                self._sleep(self.wait_after(error))
-            except PaiHttpError:
-                self.succeeded()
-                raise
             except PaiError as error:
-                if not error.transient:
+                if not error.transient and not isinstance(error, TRANSIENT):
+                    if isinstance(error, PaiHttpError):
+                        self.succeeded()
                     raise
-                self._sleep(self.wait_after(error))
+                (self.sleep or self.clock.sleep)(self.wait_after(error))
             else:
                 self.succeeded()
                 return result

@@ -1,29 +1,100 @@
-"""WatchedJob, Schedule and Update: what a watcher knows of a job, which job is due next, what has changed."""
+"""WatchedJob: the state of a job that a watcher polls, with its deadlines; Update: what has changed."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import Retry
+from luigi_pai.api.status import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.deadlines import Timer
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
     from luigi_pai.errors import PaiApiError
 
 _PATIENCE = 5.0  # seconds that a due job waits for a list; longer if the time between its lookups is longer
 _ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups after a list lacked a job: first, longest
+
+
+class Deadline(str, Enum):
+    """The deadlines of a job; the values are the names of the settings."""
+
+    QUEUE = "queue_timeout"
+    RUN = "run_timeout"
+
+
+_COUNTING: dict[JobState, Deadline | None] = {
+    JobState.WAITING: Deadline.QUEUE,
+    JobState.RETRY_PENDING: Deadline.QUEUE,
+    JobState.COMPLETING: None,  # its work is done, and a stop could take its success away
+}
+
+
+@dataclass(slots=True)
+class Timer:
+    """How long a job has waited or run, in seconds of the monotonic clock.
+
+    Attributes:
+        queue_timeout, run_timeout: seconds; infinity if there is no limit.
+        counting: the deadline that counts in the job's state; None if none does.
+        since: while the job is queued, the time of its submission or of its return to the queue. While it
+            runs, the time of the lookup that first showed it running. If the job already ran when the timer
+            was made, ``since`` is the start time from the server.
+        is_start_open: whether the job ran before the timer was made, and a lookup may tell since when.
+        missed: the missed deadline, because of which the job is being stopped; None if it missed none.
+    """
+
+    queue_timeout: float
+    run_timeout: float
+    counting: Deadline | None
+    since: float
+    is_start_open: bool = False
+    missed: Deadline | None = None
+
+    @classmethod
+    def start(
+        cls,
+        status: JobStatus,
+        clock: Clock,
+        *,
+        new: bool,
+        queue_timeout: float | None = None,
+        run_timeout: float | None = None,
+    ) -> Timer:
+        """Return the timer of a job; see ``Watcher.add`` for the arguments."""
+        unknown = status.state is JobState.UNKNOWN
+        counting = Deadline.QUEUE if unknown else _COUNTING.get(status.state, Deadline.RUN)
+        start_ms = _queued_ms(status) if counting is Deadline.QUEUE else _launched_ms(status)
+        return cls(
+            math.inf if queue_timeout is None else queue_timeout,
+            math.inf if run_timeout is None else run_timeout,
+            counting,
+            clock.monotonic() - (0.0 if new else _age(start_ms, clock)),
+            is_start_open=not new and counting is not Deadline.QUEUE and start_ms is None,
+        )
+
+    @property
+    def end(self) -> float:
+        """The time when the job is to be stopped; infinity if it has no limit or is already being stopped."""
+        if self.missed is not None or self.counting is None:
+            return math.inf
+        return self.since + (self.queue_timeout if self.counting is Deadline.QUEUE else self.run_timeout)
+
+    def observe(self, status: JobStatus, clock: Clock) -> None:
+        """Record a new status of the job, and restart the timer if the job has started or is queued again."""
+        if status.state is JobState.UNKNOWN:
+            return
+        before, self.counting = self.counting, _COUNTING.get(status.state, Deadline.RUN)
+        start_ms = _launched_ms(status) if self.is_start_open else None
+        if before is self.counting is Deadline.RUN and start_ms is not None:
+            self.since, self.is_start_open = clock.monotonic() - _age(start_ms, clock), False
+        elif self.counting not in (before, None):  # started, or queued again
+            self.since, self.is_start_open = clock.monotonic(), False
 
 
 class Outcome(Enum):
@@ -75,7 +146,8 @@ class WatchedJob:
         looked_up: when it was last looked up alone.
         unknown_since: since when the server does not know it; None if the server knows it.
         retry: of its lookups, since one has failed; None if the last one has succeeded.
-        turn: number of its valid entry in the schedule; -1 if it is not watched any more.
+        due: when it is to be looked up next; infinity during its lookup.
+        turn: number of the last change of ``due``; it decides which of two jobs due at one time is first.
     """
 
     name: str
@@ -85,7 +157,8 @@ class WatchedJob:
     single_until: float = -math.inf
     looked_up: float = -math.inf
     unknown_since: float | None = None
-    turn: int = -1
+    due: float = math.inf
+    turn: int = 0
     retry: Retry | None = None
     _absent: int = 0  # lists that lacked it, in sequence
 
@@ -114,36 +187,20 @@ class WatchedJob:
         return self.retry.wait_after(error)
 
 
-class Schedule:
-    """The moments at which jobs are due. Each job has one moment, the last one that was set."""
+def _queued_ms(status: JobStatus) -> int | None:
+    """Return when a queued job entered the queue, in ms since 1970; None if it has run, and waits again."""
+    has_run = status.retries or status.launched_ms or status.state is JobState.RETRY_PENDING
+    return None if has_run else status.created_ms
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, WatchedJob]] = []  # turns differ, so jobs are not compared
-        self._turns = itertools.count()
 
-    def set(self, moment: float, job: WatchedJob) -> None:
-        """Set the moment at which a job is due."""
-        job.turn = next(self._turns)
-        heapq.heappush(self._heap, (moment, job.turn, job))
+def _launched_ms(status: JobStatus) -> int | None:
+    """Return when a job began to run, in ms since 1970; None if it is not known.
 
-    def remove(self, job: WatchedJob) -> None:
-        """Remove a job."""
-        job.turn = -1
+    A row of a list, which has no tasks, does not tell the last start of a job that was started again.
+    """
+    return None if status.retries and not status.tasks else status.launched_ms
 
-    def first(self) -> tuple[float, WatchedJob] | None:
-        """Return the job that is due first, with its moment; None if there is no job."""
-        while self._heap and self._heap[0][1] != self._heap[0][2].turn:
-            heapq.heappop(self._heap)
-        return (self._heap[0][0], self._heap[0][2]) if self._heap else None
 
-    def pop_until(self, moment: float) -> list[WatchedJob]:
-        """Remove the moments up to the given one; return their jobs."""
-        jobs = []
-        while (first := self.first()) is not None and first[0] <= moment:
-            self.remove(first[1])
-            jobs.append(first[1])
-        return jobs
-
-    def due_until(self, moment: float) -> Iterator[WatchedJob]:
-        """Yield the jobs that are due until a moment, in no order."""
-        return (job for at, turn, job in self._heap if at <= moment and turn == job.turn)
+def _age(since_ms: int | None, clock: Clock) -> float:
+    """Return the seconds since a time stamp of the server; 0 if it is missing or in the future."""
+    return max(0.0, clock.time() - since_ms / 1000) if since_ms else 0.0

@@ -8,10 +8,9 @@ import math
 import random
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.deadlines import Timer
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, listed_status
-from luigi_pai.api.watched import Outcome, Schedule, Update, WatchedJob
+from luigi_pai.api.watched import Outcome, Timer, Update, WatchedJob
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited, TokenLost
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Watcher:
         self._clock = book.api.clock
         self._polling = polling or book.api.polling
         self._jobs: dict[str, WatchedJob] = {}
-        self._schedule = Schedule()
+        self._turns = itertools.count()
         self._paused_until = self._no_single_before = -math.inf
         self._outage = Retry(self._polling.patience, self._clock)
         self._list_failed = False
@@ -92,22 +91,19 @@ class Watcher:
         timer = Timer.start(status, self._clock, new=new, **timeouts)
         if timer.is_start_open:  # 0.7 to 0.14 never tell it
             timer.is_start_open = self._api.dialect.version == "v2"
-        self.remove(status.name)
         job = self._jobs[status.name] = WatchedJob(status.name, status, timer, with_tasks)
         self._set_next(job)
 
     def remove(self, name: str) -> None:
         """Stop watching a job; the job itself continues."""
-        job = self._jobs.pop(name, None)
-        if job is not None:
-            self._schedule.remove(job)
+        self._jobs.pop(name, None)
 
     def idle(self) -> float:
         """Return the seconds until ``step()`` has something to do; infinity if no job is watched."""
-        first = self._schedule.first()
+        first = self._first()
         if first is None:
             return math.inf
-        return max(0.0, max(first[0], self._paused_until) - self._clock.monotonic())
+        return max(0.0, max(first.due, self._paused_until) - self._clock.monotonic())
 
     def step(self) -> list[Update]:
         """Look up the jobs that are due, for half a second at most, and return their updates.
@@ -117,9 +113,8 @@ class Watcher:
         """
         updates: list[Update] = []
         end = self._clock.monotonic() + _LONGEST_STEP
-        while (first := self._schedule.first()) is not None:
-            due, job = first
-            if not max(due, self._paused_until) <= self._clock.monotonic() < end:
+        while (job := self._first()) is not None:
+            if not max(job.due, self._paused_until) <= self._clock.monotonic() < end:
                 break
             wait = self._api.session.limits.polling_wait()
             if wait > 0:
@@ -127,12 +122,12 @@ class Watcher:
                 break
             if self._use_list(job, updates) if len(self._jobs) > _FEW else self._still_waits(job):
                 continue
-            self._schedule.remove(job)
+            job.due = math.inf
             try:
                 update = self._look_up(job)
             except PaiApiError as error:
                 if updates:  # return these first; the next step repeats the request
-                    self._schedule.set(self._clock.monotonic(), job)
+                    self._set_due(job, self._clock.monotonic())
                     break
                 update = self._take_failure(job, error)
             else:
@@ -161,13 +156,13 @@ class Watcher:
         self._failed.add(job.name)
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
         if is_servers or isinstance(error, (ClusterUnreachable, RateLimited, TokenLost)):
-            self._schedule.set(now, job)
+            self._set_due(job, now)
             self._pause(self._outage.wait_after(error))
             return None
         try:
             if not isinstance(error, TRANSIENT):
                 raise error
-            self._schedule.set(now + job.wait_after(error, self._polling, self._clock), job)
+            self._set_due(job, now + job.wait_after(error, self._polling, self._clock))
         except PaiApiError as final:
             if not self._isolated:
                 raise
@@ -213,8 +208,8 @@ class Watcher:
         if now < first.single_until or now >= first.timer.end:
             return False
         again = max(first.next_wait(now, self._polling), min(wait, first.list_patience(now, self._polling)))
-        due = self._schedule.due_until(now + again * (1 + _JITTER))
-        return len(list(itertools.islice((job for job in due if now >= job.single_until), _FEW + 1))) > _FEW
+        until = now + again * (1 + _JITTER)
+        return sum(job.due <= until and now >= job.single_until for job in self._jobs.values()) > _FEW
 
     def _take_row(self, job: WatchedJob, row: JobStatus, now: float) -> Update | None:
         """Record the row of a job in a list, or have the job looked up."""
@@ -226,7 +221,7 @@ class Watcher:
             with contextlib.suppress(PaiApiError):  # the stop of a late job failed; its lookup tries it again
                 return self._observe(job, listed_status(job.status, row))
         job.single_until = math.inf
-        self._schedule.set(now, job)
+        self._set_due(job, now)
         return None
 
     def _needs_lookup(self, job: WatchedJob, row: JobStatus, now: float) -> bool:
@@ -240,13 +235,13 @@ class Watcher:
     def _postpone(self, moment: float) -> None:
         """Schedule due jobs for the next list; a job that cannot wait so long is looked up alone, earlier."""
         now = self._clock.monotonic()
-        for job in self._schedule.pop_until(now):
+        for job in sorted((job for job in self._jobs.values() if job.due <= now), key=_by_moment):
             until = moment
             if now < job.single_until:
                 until = now
             elif moment - now > job.list_patience(now, self._polling):
                 until = min(moment, self._no_single_before)
-            self._schedule.set(max(now, min(until, job.timer.end)), job)
+            self._set_due(job, max(now, min(until, job.timer.end)))
 
     def _still_waits(self, job: WatchedJob) -> bool:
         """Return whether the forks' shared list shows a due job as waiting; False if only two forks wait.
@@ -321,11 +316,22 @@ class Watcher:
 
     # the schedule
 
+    def _first(self) -> WatchedJob | None:
+        """Return the job that is due first; None if no job is watched."""
+        return min(self._jobs.values(), key=_by_moment, default=None)
+
+    def _set_due(self, job: WatchedJob, moment: float) -> None:
+        job.due, job.turn = moment, next(self._turns)
+
     def _set_next(self, job: WatchedJob) -> None:
         """Schedule the next lookup of a job."""
         now = self._clock.monotonic()
         moment = now + job.next_wait(now, self._polling)
-        self._schedule.set(max(now, min(moment, job.timer.end)), job)
+        self._set_due(job, max(now, min(moment, job.timer.end)))
 
     def _pause(self, seconds: float) -> None:
         self._paused_until = self._clock.monotonic() + seconds
+
+
+def _by_moment(job: WatchedJob) -> tuple[float, int]:
+    return job.due, job.turn

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.api.dialects.launcher_text import reason_and_report
-from luigi_pai.api.logs.failed_task import deciding_task
+from luigi_pai.api.job_failure import deciding_task
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.cli.failures import EXIT_FAILED, complain, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
+from luigi_pai.api.watched import Deadline
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
 
 URL = "http://pai.test/rest-server"

@@ -8,10 +8,9 @@ from collections import Counter
 
 import pytest
 
-from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.polling import Polling, next_wait
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
-from luigi_pai.api.watched import Outcome
+from luigi_pai.api.watched import Deadline, Outcome
 from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import (
     AuthenticationError,

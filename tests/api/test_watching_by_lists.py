@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watched import Outcome
+from luigi_pai.api.watched import Deadline, Outcome
 from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import JobNotFound, PermissionRefused, ServerFault
 

@@ -68,7 +68,7 @@ def listed_job(row: Any) -> JobStatus | None:
 
 
 class JobRow(NamedTuple):
-    """The fields of an entry in a list of jobs that tell its state, as the server sends them.
+    """The fields of an entry in a list of jobs that tell its state, under the server's names for them.
 
     A row takes a tenth of the time of a ``JobStatus`` to make, and lists may have 20,000 old jobs.
     """
@@ -76,37 +76,23 @@ class JobRow(NamedTuple):
     name: str
     username: Any
     state: Any
-    sub_state: Any
+    subState: Any
     retries: Any
-    exit_code: Any
-    created: Any
-    submitted: Any
-    launched: Any
-    app_launched: Any
-    completed: Any
-    virtual_cluster: Any
+    appExitCode: Any
+    createdTime: Any
+    submissionTime: Any
+    launchedTime: Any
+    appLaunchedTime: Any
+    completedTime: Any
+    virtualCluster: Any
     legacy: Any
 
     def status(self) -> JobStatus:
         """Return the status of the job, without its tags and diagnostics."""
-        return _status_of(self.name, dict(zip(_SENT_AS, self, strict=True)))
+        return _status_of(self.name, self._asdict())
 
 
-_SENT_AS = (  # the fields of JobRow
-    "name",
-    "username",
-    "state",
-    "subState",
-    "retries",
-    "appExitCode",
-    "createdTime",
-    "submissionTime",
-    "launchedTime",
-    "appLaunchedTime",
-    "completedTime",
-    "virtualCluster",
-    "legacy",
-)
+_ALIKE = [JobRow._fields.index(name) for name in ("username", "state", "subState", "virtualCluster")]
 _same = lru_cache(maxsize=1000)(lambda value: value)  # one string in memory for the equal ones of many jobs
 
 
@@ -114,12 +100,12 @@ def listed_row(entry: Any) -> JobRow | None:
     """Return the row of an entry in a list of jobs; None if it has no name. See ``listed_job``."""
     if not isinstance(entry, dict) or not isinstance(name := entry.get("name"), str):
         return None
-    values = list(map(entry.get, _SENT_AS))
+    values = list(map(entry.get, JobRow._fields))
     if "~" in name:
         values[0] = name.removeprefix(f"{values[1]}~")
-    alike = values[1], values[2], values[3], values[11]
     try:
-        values[1], values[2], values[3], values[11] = map(_same, alike)
+        for field in _ALIKE:
+            values[field] = _same(values[field])
     except TypeError:  # a list or an object, which no server sends
         return None
     return JobRow._make(values)

@@ -7,8 +7,7 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.logs.source import LogSource
-from luigi_pai.api.logs.streams import LogLine, Stream, UnreadableLog
+from luigi_pai.api.logs.source import LogLine, LogSource, Stream, UnreadableLog
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.errors import ClusterUnreachable, PaiApiError
 from luigi_pai.redaction import printable

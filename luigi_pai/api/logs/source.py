@@ -1,9 +1,10 @@
-"""LogSource: fetches logs in parts, and gives up the logs of an ended job that cannot be read."""
+"""LogSource and Stream: fetch logs in parts, split them into lines, and give up logs that cannot be read."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.retries import TRANSIENT
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from luigi_pai.api.dialects.log_files import LogFile
-    from luigi_pai.api.logs.streams import Stream
     from luigi_pai.api.rest_api import RestApi
+    from luigi_pai.api.status import JobStatus, TaskStatus
 
 logger = logging.getLogger(__name__)
 
@@ -23,17 +24,110 @@ PART = 2 * 1024 * 1024
 """Maximum number of bytes of one request."""
 SHORT = 5.0
 """Timeout in seconds of a request for a log on which a job's result does not depend."""
+_LONGEST_LINE = 1024 * 1024
 _LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
 _GONE = (403, 404, 410)  # statuses of an expired URL, or of a container that is not made yet or is removed
 
 
+@dataclass(frozen=True)
+class LogLine:
+    """A line of a log.
+
+    Attributes:
+        role, index: The task.
+        stream: ``stdout`` or ``stderr``.
+        text: The line as the job wrote it, with control characters, but without the line end.
+    """
+
+    role: str
+    index: int
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True)
+class UnreadableLog:
+    """A task whose logs cannot be read.
+
+    Attributes:
+        task: ``ROLE/INDEX``; "" for all tasks of the job.
+        page: URL, for a browser, of the page with its logs, or of the job's page; None if there is no page.
+        reason: Why its logs cannot be read.
+    """
+
+    task: str
+    page: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        if not self.task:
+            return f"{self.reason}; see {self.page}"
+        return f"{self.task}: {self.reason}" + (f"; its page: {self.page}" if self.page else "")
+
+
+@dataclass
+class Stream:
+    """``stdout`` or ``stderr`` of one start of a task, and how far it has been read.
+
+    Attributes:
+        task: The task.
+        name: ``stdout`` or ``stderr``.
+        status: The job's status, at this start.
+        last_lines: The first read starts this many lines before the end; if None, at the first line.
+        offset: How many bytes have been read.
+        rest: The bytes of an incomplete last line.
+        closed: Whether the cluster has started the task again, so that this log is complete.
+        reason: Why the last read failed; None if it did not fail.
+        cut_short: Whether a transient error ended the last read.
+    """
+
+    task: TaskStatus
+    name: str
+    status: JobStatus
+    last_lines: int | None
+    offset: int = 0
+    rest: bytes = b""
+    closed: bool = False
+    reason: str | None = None
+    cut_short: bool = False
+
+    @property
+    def attempt(self) -> Hashable:
+        """A key of this start. It has the task, the attempts of job and task and, on v1, the log's URL."""
+        page = self.task.log_url if self.task.attempt is None else None
+        return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
+
+    @property
+    def unread(self) -> UnreadableLog | None:
+        """The task and the reason, if nothing or only a part was read because of an error."""
+        if self.reason is None or (self.offset and not self.cut_short):
+            return None
+        return UnreadableLog(f"{self.task.role}/{self.task.index}", self.task.log_url, self.reason)
+
+    def split(self, part: bytes) -> Iterator[LogLine]:
+        """Yield the lines that the next bytes of the log complete."""
+        *lines, self.rest = (self.rest + part).split(b"\n")
+        for line in lines:
+            yield self._line(line)
+        if len(self.rest) > _LONGEST_LINE:
+            yield from self.last_line()
+
+    def last_line(self) -> Iterator[LogLine]:
+        """Yield the text after the last line end, if there is any."""
+        if self.rest:
+            rest, self.rest = self.rest, b""
+            yield self._line(rest)
+
+    def _line(self, line: bytes) -> LogLine:
+        return LogLine(self.task.role, self.task.index, self.name, line.decode("utf-8", "replace"))
+
+
+@dataclass(eq=False, repr=False)
 class LogSource:
     """Fetches the logs of one job.
 
-    Args:
-        api: The REST API of the job's cluster.
-
     Attributes:
+        api: The REST API of the job's cluster.
         raised: The transient errors that ``part`` raises. Other errors become the ``reason`` of the stream.
         has_ended: Whether the job has ended.
         is_watched: Whether requests have short timeouts, so that they do not delay the job's result.
@@ -41,13 +135,13 @@ class LogSource:
         no_logs: Why the server serves no logs at all; None if it may serve some.
     """
 
-    def __init__(self, api: RestApi) -> None:
-        self._api = api
-        self._files: dict[Hashable, dict[str, LogFile]] = {}  # by attempt and name
-        self.raised: tuple[type[PaiApiError], ...] = TRANSIENT
-        self.has_ended = self.is_watched = False
-        self.in_vain = 0.0
-        self.no_logs: str | None = None
+    api: RestApi
+    raised: tuple[type[PaiApiError], ...] = TRANSIENT
+    has_ended: bool = False
+    is_watched: bool = False
+    in_vain: float = 0.0
+    no_logs: str | None = None
+    _files: dict[Hashable, dict[str, LogFile]] = field(default_factory=dict)  # by attempt and name
 
     @property
     def gave_up(self) -> bool:
@@ -71,7 +165,7 @@ class LogSource:
                 break
             try:
                 with self._request():
-                    part = self._api.log_files.part(file, start, size)
+                    part = self.api.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
                     del self._files[stream.attempt]  # its URL may have expired
@@ -79,7 +173,7 @@ class LogSource:
                 stream.reason = str(error)
                 stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
                 if stream.cut_short and isinstance(error, self.raised):
-                    if self.is_watched and self._api.session.times("unreadable logs") == 1:
+                    if self.is_watched and self.api.session.times("unreadable logs") == 1:
                         logger.warning("Logs cannot be read now, and are tried again: %s", error)
                     raise
                 break
@@ -112,7 +206,7 @@ class LogSource:
         if stream.attempt not in self._files:
             try:
                 with self._request():
-                    files = self._api.dialect.task_logs(stream.status, task.role, task.index)
+                    files = self.api.dialect.task_logs(stream.status, task.role, task.index)
             except PaiHttpError as error:
                 stream.reason, stream.cut_short = str(error), isinstance(error, TRANSIENT)
                 if error.code == "NoApiError":  # releases before 1.4
@@ -126,11 +220,11 @@ class LogSource:
         if self.gave_up or self.no_logs is not None:
             return True
         file = self._files.get(stream.attempt, {}).get(stream.name)
-        return file is not None and self._api.log_files.is_resting(file)
+        return file is not None and self.api.log_files.is_resting(file)
 
     @contextlib.contextmanager
     def _request(self) -> Iterator[None]:
-        clock = self._api.clock
+        clock = self.api.clock
         began = clock.monotonic()
         with at_most(SHORT) if self.is_watched else contextlib.nullcontext():
             try:
