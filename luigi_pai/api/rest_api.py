@@ -10,7 +10,7 @@ from luigi_pai.api.dialects.job_replies import listed_row
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobList, JobState
-from luigi_pai.errors import PaiApiError, ServerFault
+from luigi_pai.errors import ServerFault
 
 if TYPE_CHECKING:
     import builtins
@@ -173,13 +173,13 @@ class RestApi(JobRequests):
     @property
     def dialect(self) -> Dialect:
         """The dialect of the cluster; v1 as long as it is not known."""
-        return self.detector.settled or self.detector.current
+        return self.detector.current
 
     # jobs
 
     def job_name(self, name: str) -> str:
         """Return the name of a job on this cluster, in characters that its dialect allows."""
-        return (self.detector.settled or self.detector.current).job_name(name)
+        return self.dialect.job_name(name)
 
     def status(self, name: str) -> JobStatus:
         """Return the status of a job.
@@ -187,14 +187,8 @@ class RestApi(JobRequests):
         Raises:
             JobNotFound: the server knows no job of this name.
         """
-        detector, status = self.detector, None
-        dialect = detector.settled or detector.current
-        try:  # not by `call`, because most requests are made here
-            status = dialect.status(name)
-        except PaiApiError as error:
-            detector.dialect_after(dialect, error)
-        if status is None:
-            return self.status(name)  # now in v2
+        detector = self.detector
+        status = detector.call(lambda dialect: dialect.status(name))
         if detector.settled is None and status.identified:
             if "~" in name and detector.detect() == "v2":  # v2 reads the name as USER~NAME
                 return self.status(name)

@@ -229,13 +229,10 @@ class JobStatus:
             parts.append(f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}")
         if self.retries:
             parts.append(f"retry {self.retries}")
-        if self.state is not JobState.WAITING:
-            return ", ".join(parts)
-        if reason is not None:
-            return f"{', '.join(parts)}: {reason}"
-        if self.virtual_cluster:
+        is_waiting = self.state is JobState.WAITING
+        if is_waiting and reason is None and self.virtual_cluster:
             parts.append(f"waiting in virtual cluster {self.virtual_cluster}")
-        return ", ".join(parts)
+        return ", ".join(parts) + (f": {reason}" if is_waiting and reason is not None else "")
 
     def _repr_html_(self) -> str:
         return JobList([self])._repr_html_()

@@ -52,10 +52,10 @@ class Posting:
         single: whether it is posted without other jobs. If so, its post is logged at INFO, and it is looked
             up after the post.
         must_be_new: whether to raise ``NameConflict`` at once if the name is in use.
-        before_post: called with the name before each post.
         sleep: waits for a number of seconds; default: the sleep of the cluster's clock.
 
     Attributes:
+        before_post: called with the name before each post.
         may_be_submitted: whether the server may have accepted a post whose reply was lost, or was an error.
     """
 
@@ -66,7 +66,6 @@ class Posting:
         *,
         single: bool = True,
         must_be_new: bool = False,
-        before_post: Callable[[str], None] = lambda _: None,
         sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._api = book.api
@@ -75,8 +74,9 @@ class Posting:
         self._name = name
         self._single = single
         self._must_be_new = must_be_new
-        self.before_post = before_post
-        self._lookups = self._retry()
+        self.before_post: Callable[[str], None] = lambda _name: None
+        patience, clock = book.api.polling.patience, book.api.clock
+        self._posts, self._lookups = (Retry(patience, clock, f"job {name}", sleep=sleep) for _ in range(2))
         self._tries = self._faults = 0  # posts; failed posts that the job may have caused
         self._began: float | None = None  # start of the first post that failed
         self._refused_since: float | None = None
@@ -97,7 +97,6 @@ class Posting:
                 API version, that version is recorded.
             PaiApiError: the last transient error, when the deadline is reached; or the error of a lookup.
         """
-        posts = self._retry()
         self._warn_of_public_secrets(job)
         with self._counted():
             while True:
@@ -108,7 +107,7 @@ class Posting:
                     break
                 except TRANSIENT as error:
                     self._began = began if self._began is None else self._began
-                    status = self._after(error, posts, self._api.clock.monotonic() - began)
+                    status = self._after(error, self._api.clock.monotonic() - began)
                     if status is not None:
                         return status
                 except PaiHttpError as error:
@@ -120,7 +119,7 @@ class Posting:
                         return self._taken(error)
                     if self._is_held(error):
                         return None
-        posts.succeeded()
+        self._posts.succeeded()
         self._book.failed_posts.end()
         level = logging.INFO if self._single else logging.DEBUG
         logger.log(level, "Submitted job %s to %s", self._name, self._api.url)
@@ -179,7 +178,7 @@ class Posting:
         """Return True if a lookup finds the job that uses the name; else wait a second and return False."""
         if error.mocked:
             raise error
-        if (self._lookups.call(self._status)) is not None:
+        if self._lookups.call(self._status) is not None:
             return True
         now = self._api.clock.monotonic()
         self._refused_since = now if self._refused_since is None else self._refused_since
@@ -192,22 +191,19 @@ class Posting:
         self._sleep(1.0)
         return False
 
-    def _after(self, error: PaiApiError, posts: Retry, took: float) -> JobStatus | None:
+    def _after(self, error: PaiApiError, took: float) -> JobStatus | None:
         """Wait after a transient error; return the job's status if the post was accepted, else None.
 
-        Args:
-            error: of the post.
-            posts: gives the wait before the next post, and raises ``error`` after the deadline.
-            took: seconds until the error.
+        ``took`` is the time in seconds that the post took. After the deadline, the error is raised.
         """
         may_be_accepted, is_about_the_job = _may_be_accepted(error), self._is_about_the_job(error)
         self.may_be_submitted |= may_be_accepted
-        wait = posts.wait_after(error)
+        wait = self._posts.wait_after(error)
         is_lost = may_be_accepted and isinstance(error, ClusterUnreachable)
         self._sleep(max(wait, min(took, _LONGEST_TIMEOUT_WAIT)) if is_lost else wait)
         if not may_be_accepted:
             return None
-        if (status := (self._looked_up())) is not None:
+        if (status := self._looked_up()) is not None:
             return status
         self._faults += is_about_the_job
         if self._faults >= _FAULTS_TAKEN:
@@ -279,10 +275,6 @@ class Posting:
         if self.may_be_submitted:
             return error.extended(f"job {self._name} may have been submitted; {advice}")
         return error.reworded(f"job {self._name!r} was not submitted: {error}")
-
-    def _retry(self) -> Retry:
-        name = f"job {self._name}"
-        return Retry(self._api.polling.patience, self._api.clock, name, sleep=self._sleep)
 
 
 def _may_be_accepted(error: Exception) -> bool:

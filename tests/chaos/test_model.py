@@ -398,8 +398,8 @@ def claims_are_not_exclusive(monkeypatch):
 def lost_replies_are_not_looked_up(monkeypatch):
     """A post without a reply is sent again, and its name is in use then."""
 
-    def after(posting, error, posts, _took):
-        posting._sleep(posts.wait_after(error))
+    def after(posting, error, _took):
+        posting._sleep(posting._posts.wait_after(error))
 
     def is_held(_posting, error):
         raise error

@@ -17,12 +17,10 @@ class Recorded(Protocol):
     @property
     def number(self) -> int:
         """The number of the submission: 1 for NAME, 2 for NAME__attempt2, ..."""
-        ...
 
     @property
     def job(self) -> str:
         """The name of the job that runs the submission. The job may be an array with other submissions."""
-        ...
 
 
 class Records(Protocol):
@@ -31,15 +29,12 @@ class Records(Protocol):
     @property
     def is_durable(self) -> bool:
         """Whether all submissions of all machines are recorded, for longer than a server keeps jobs."""
-        ...
 
     def last(self) -> Recorded | None:
         """Return the last recorded submission; None if there is none."""
-        ...
 
     def may_have_run(self) -> bool:
         """Return whether work without a record may have run before, because an output exists."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

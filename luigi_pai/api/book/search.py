@@ -9,7 +9,7 @@ from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import instance_statuses
 from luigi_pai.errors import JobNotFound, PaiNameTaken
-from luigi_pai.jobspec.names import attempt_name, may_hold
+from luigi_pai.jobspec.names import may_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +42,7 @@ class Search:
         self._jobs = jobs
         self._api = api = jobs.api
         self._name = name
+        self._own_name = partial(jobs.job_name, name)  # the name on the server, by the number of a submission
         self._retry = Retry(
             api.polling.patience if patience is None else patience,
             api.clock,
@@ -192,10 +193,6 @@ class Search:
             return self._retry.call(partial(self._jobs.members, array))
         except JobNotFound:
             return None
-
-    def _own_name(self, number: int) -> str:
-        """Return the name of a submission on the server."""
-        return attempt_name(self._api.job_name(self._name), number)
 
 
 def check_owner(api: RestApi, name: str, status: JobStatus) -> None:

@@ -12,7 +12,7 @@ from luigi_pai.errors import InvalidReply
 from luigi_pai.jobspec.paths import item_of, list_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _PLUGINS = "com.microsoft.pai.runtimeplugin"
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # no "-" at the start, because ssh reads it as an option
@@ -56,7 +56,7 @@ def container_access(reply: Any, info: Any, key: str) -> SshAccess:
         str(each.get("id")): _address(each.get("sshIp"), each.get("sshPort"))
         for each in objects_of(info, "containers")
     }
-    running = [(at, str(task.get("containerId"))) for at, task in _tasks(reply)]
+    running = [((role, task_index(task)), str(task.get("containerId"))) for role, task in tasks_of(reply)]
     return SshAccess({at: by_id[container] for at, container in running if container in by_id}, key)
 
 
@@ -80,17 +80,14 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
     roles = frozenset(str(role) for some in named for role in some) if all(named) else None
     return SshAccess(
         {
-            at: _address(task.get("containerIp"), item_of(task.get("containerPorts"), "ssh"))
-            for at, task in _tasks(reply)
-            if task.get("taskState") == "RUNNING" and (roles is None or at[0] in roles)
+            (role, task_index(task)): _address(
+                task.get("containerIp"), item_of(task.get("containerPorts"), "ssh")
+            )
+            for role, task in tasks_of(reply)
+            if task.get("taskState") == "RUNNING" and (roles is None or role in roles)
         },
         roles=roles,
     )
-
-
-def _tasks(reply: Any) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
-    for role, task in tasks_of(reply):
-        yield (role, task_index(task)), task
 
 
 def _address(host: Any, port: Any) -> Address:

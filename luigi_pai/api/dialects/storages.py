@@ -90,22 +90,15 @@ class JobStorage:
         return StorageMount(self._name, path, by_plugin=bool(facts.mount_path))
 
     def _ask(self) -> StorageFacts:
-        name = quote(self._name, safe="")
-        try:
-            return _of_detail(self._get(f"{_STORAGES}/{name}"))
-        except PaiHttpError as error:
-            if error.code in _UNKNOWN:
-                raise self._not_usable(_STORAGES) from None
-            if error.code != "NoApiError":
-                raise
-        try:
-            config = self._get(f"{_CONFIGS}/{name}")
-            return self._of_config(config)
-        except PaiHttpError as error:
-            if error.code in _UNKNOWN_CONFIG:
-                raise self._not_usable(_CONFIGS) from None
-            if error.code != "NoApiError":
-                raise
+        apis = (_STORAGES, _UNKNOWN, _of_detail), (_CONFIGS, _UNKNOWN_CONFIG, self._of_config)
+        for path, unknown, facts_in in apis:
+            try:
+                return facts_in(self._get(f"{path}/{quote(self._name, safe='')}"))
+            except PaiHttpError as error:
+                if error.code in unknown:
+                    raise self._not_usable(path) from None
+                if error.code != "NoApiError":
+                    raise
         raise self._wrong(
             "cannot be used: this server has no storages",
             "storages came with OpenPAI 0.16. Releases up to 0.14 have HDFS: set webhdfs_url. On 0.15, "

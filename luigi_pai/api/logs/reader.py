@@ -5,7 +5,8 @@ from __future__ import annotations
 import collections
 import logging
 import math
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from luigi_pai.api.logs.source import LogLine, LogSource, Stream, UnreadableLog
 from luigi_pai.api.retries import TRANSIENT, Retry
@@ -29,10 +30,11 @@ _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two rounds of reads; the wait
 _AFTER_ERROR = 10.0  # seconds until the next read of a watched job's logs
 
 
+@dataclass(eq=False, repr=False)
 class LogReader:
     """Reads the logs of a job.
 
-    Args:
+    Attributes:
         book: The book of the job's cluster.
         name: The job's name.
         role: only tasks of this role.
@@ -41,45 +43,35 @@ class LogReader:
         attempt: number of a start of the job by the cluster, from 0 (v2); default: the last start.
         lines: the first read of a stream yields this many of the stream's last lines; default: all lines.
         secrets: values that ``shown`` redacts.
-
-    Attributes:
         unreadable: the tasks whose logs could not be read, with the reasons.
         status: The job's status at its last lookup.
         is_complete: whether ``follow`` or ``read_due`` has read the logs of the ended job to their ends.
         per_log: seconds between the reads of two logs.
     """
 
-    per_log = 0.5
+    book: Book
+    name: str
+    _: KW_ONLY
+    role: str | None = None
+    index: int | None = None
+    streams: Sequence[str] = STREAMS
+    attempt: int | None = None
+    lines: int | None = None
+    secrets: Sequence[str] = ()
+    unreadable: list[UnreadableLog] = field(default_factory=list, init=False)
+    status: JobStatus | None = field(default=None, init=False)
+    is_complete: bool = field(default=False, init=False)
+    per_log: ClassVar[float] = 0.5
 
-    def __init__(
-        self,
-        book: Book,
-        name: str,
-        *,
-        role: str | None = None,
-        index: int | None = None,
-        streams: Sequence[str] = STREAMS,
-        attempt: int | None = None,
-        lines: int | None = None,
-        secrets: Sequence[str] = (),
-    ) -> None:
-        self._book, self._api = book, book.api
-        self._name = name
-        self._role, self._index = role, index
-        self._names = streams
-        self._attempt = attempt
-        self._lines = lines
-        self._secrets = secrets
+    def __post_init__(self) -> None:
+        self._api = self.book.api
+        self._source = LogSource(self._api)
         self._streams: dict[tuple[str, int, str], Stream] = {}
-        self._source = LogSource(book.api)
         self._first = True
         self._round: collections.deque[Stream] = collections.deque()  # not read yet in this round
         self._found_some = False  # whether a log of this round had new lines
         self._pause = _SHORTEST
         self._due = -math.inf
-        self.unreadable: list[UnreadableLog] = []
-        self.status: JobStatus | None = None
-        self.is_complete = False
 
     @property
     def gave_up(self) -> bool:
@@ -89,9 +81,7 @@ class LogReader:
     def tasks(self) -> list[TaskStatus]:
         """Return the tasks whose logs are read, according to the last lookup of the job."""
         tasks = self.status.tasks if self.status is not None else ()
-        return [
-            task for task in tasks if self._role in (None, task.role) and self._index in (None, task.index)
-        ]
+        return [task for task in tasks if self.role in (None, task.role) and self.index in (None, task.index)]
 
     def shown(self, line: LogLine) -> str:
         """Return a line as people see it, without control characters.
@@ -99,7 +89,7 @@ class LogReader:
         If several tasks' logs are read, the prefix ``worker/0 |`` names its task. Secrets are redacted: the
         given ones, the account's password and token, private keys, and tokens in URLs.
         """
-        text = self._api.session.redacted(printable(line.text, of_log=True), self._secrets)
+        text = self._api.session.redacted(printable(line.text, of_log=True), self.secrets)
         tasks = self.tasks()
         if len(tasks) <= 1:
             return text
@@ -130,7 +120,7 @@ class LogReader:
             sleep: Waits for a number of seconds; default: the cluster's clock.
         """
         sleep = sleep or self._api.clock.sleep
-        retry = Retry(self._api.polling.patience, self._api.clock, f"logs of {self._name}", sleep=sleep)
+        retry = Retry(self._api.polling.patience, self._api.clock, f"logs of {self.name}", sleep=sleep)
         while True:
             if not self._round:
                 retry.call(self._look_up)
@@ -196,10 +186,10 @@ class LogReader:
 
     def _look_up(self) -> None:
         dialect = self._api.dialect
-        if self._attempt is not None and dialect.gives_logs:
-            self.status = self._api.attempt(self._name, self._attempt)
+        if self.attempt is not None and dialect.gives_logs:
+            self.status = self._api.attempt(self.name, self.attempt)
         else:
-            self.status = self._book.status(self._name)
+            self.status = self.book.status(self.name)
 
     def _refresh(self) -> list[Stream]:
         """Return the streams of each task's last start and, if that start is new, of the start before it."""
@@ -208,15 +198,15 @@ class LogReader:
             return found
         status = self.status
         for task in self.tasks():
-            for name in self._names:
+            for name in self.streams:
                 key = (task.role, task.index, name)
                 known = self._streams.get(key)
-                now = Stream(task, name, status, self._lines if self._first else None)
+                now = Stream(task, name, status, self.lines if self._first else None)
                 if known is None or known.attempt != now.attempt:
                     if known is not None and (task.attempt is not None or known.task.log_url is not None):
                         known.closed = True
                         found.append(known)
-                        logger.info("%s of job %s was started again", task, self._name)
+                        logger.info("%s of job %s was started again", task, self.name)
                     known = self._streams[key] = now
                 found.append(known)
         self._first = self._first and not found
@@ -254,7 +244,7 @@ class LogReader:
 
     def _collect_unreadable(self) -> None:
         if self._source.no_logs is not None:
-            self.unreadable = [UnreadableLog("", self._api.page(self._name), self._source.no_logs)]
+            self.unreadable = [UnreadableLog("", self._api.page(self.name), self._source.no_logs)]
             return
         unread: dict[str, UnreadableLog] = {}
         for log in filter(None, (stream.unread for stream in self._streams.values())):

@@ -62,21 +62,15 @@ def json_of(response: requests.Response, server: str, each: Callable[[Any], Any]
     Raises:
         InvalidReply: the response is not JSON, or too large.
     """
-    too_large = None
     try:
-        reply = parse_json(response.content, each)
+        return parse_json(response.content, each)
     except TooLarge as error:
-        too_large = str(error)
+        problem = f"the reply of {response.url} is not accepted: {error}"
     except ValueError:
-        reply = NOT_JSON
-    if too_large is not None:
-        raise InvalidReply(f"the reply of {response.url} is not accepted: {too_large}")
-    if reply is NOT_JSON:
-        raise InvalidReply(
-            f"{response.url} answered {response.status_code} with "
-            f"{response.headers.get('Content-Type') or 'something'} instead of JSON; {_check_url(server)}"
-        )
-    return reply
+        kind = response.headers.get("Content-Type") or "something"
+        answered = f"{response.url} answered {response.status_code} with {kind} instead of JSON"
+        problem = f"{answered}; {_check_url(server)}"
+    raise InvalidReply(problem)  # outside of except, because the text of its error repeats the response
 
 
 def object_of(reply: Any, path: str) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import requests
 
 from luigi_pai.api.shared import NotPickled
-from luigi_pai.api.wire.faults import NoResponse
+from luigi_pai.api.wire.faults import NoResponse, explain_failure
 from luigi_pai.api.wire.http import HttpClient
 from luigi_pai.api.wire.repeats import BROKEN_OFF, READS, Tries
 from luigi_pai.api.wire.timed_http import progress
-from luigi_pai.api.wire.unreachable import explain_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,9 +32,9 @@ def _claims_without_exclusiveness() -> None:
 def _no_lookup_after_a_lost_reply() -> None:
     """A submission whose reply is lost is sent again, and the name that it has by then is an error."""
 
-    def after(self: Any, error: Any, posts: Any, took: float) -> None:
+    def after(self: Any, error: Any, took: float) -> None:
         del took
-        self._sleep(posts.wait_after(error))
+        self._sleep(self._posts.wait_after(error))
 
     def is_held(_self: Any, error: Exception) -> bool:
         raise error
