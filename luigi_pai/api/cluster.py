@@ -279,5 +279,4 @@ class Cluster(JobRequests):
         self.close()
         self._shared.clear()
         self._shared_lists.clear()
-        self._detector.forget()
         self.book.clear()

@@ -189,7 +189,7 @@ class RestApi(JobRequests):
         """
         detector = self.detector
         status = detector.call(lambda dialect: dialect.status(name))
-        if detector.settled is None and status.identified:
+        if detector.known is None and status.identified:
             if "~" in name and detector.detect() == "v2":  # v2 reads the name as USER~NAME
                 return self.status(name)
             detector.record("v1")

@@ -73,6 +73,12 @@ class SharedDocument(NotPickled):
                 self._store(self._fd, changed)
             self._document = changed
 
+    def discard(self, key: str) -> None:
+        """Remove a key, if the document has it."""
+        if key in self.read():
+            with self.update() as state:
+                state.pop(key, None)
+
     def clear(self) -> None:
         """Empty the document, for all processes."""
         with self.update() as state:

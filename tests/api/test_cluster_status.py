@@ -40,7 +40,7 @@ def test_an_end_is_asked_for_once(new_cluster, rest, state, about, requests):
     cluster = new_cluster(URL)
     assert {cluster.job("j").status().raw_state for _ in range(3)} == {state}
     assert len(rest.calls) == requests
-    assert (cluster.book.api.detector.settled is None) == (about == {})
+    assert (cluster.book.api.detector.known is None) == (about == {})
 
 
 def test_ends_are_remembered_by_name(new_cluster, rest):

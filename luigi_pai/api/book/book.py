@@ -97,7 +97,10 @@ class Book(Statuses):
         at, known = self._answers.get(self._key(name), (-math.inf, None))
         if now - at < max_age:
             return known
-        self._raise_if_unreachable(now)
+        # Forked processes share the error, so that a thousand tasks do not each wait for a timeout.
+        failed_at, problem = self._shared.read().get(UNREACHABLE, (-math.inf, ""))
+        if 0 <= now - failed_at < _OUTAGE_KEPT:
+            raise ClusterUnreachable(problem)
         search = Search(self, name, patience, sleep)
         try:
             entry = search.newest(1 if known is None else known.number, records)
@@ -166,12 +169,3 @@ class Book(Statuses):
                 with self._shared_lists.update() as state:
                     state[key] = [now, known]
         return known
-
-    def _raise_if_unreachable(self, now: float) -> None:
-        """Raise the error of the last lookup without a reply, if the error is less than 10 s old.
-
-        Forked processes share the error, so that a thousand tasks do not each wait for a timeout.
-        """
-        at, text = self._shared.read().get(UNREACHABLE, (-math.inf, ""))
-        if 0 <= now - at < _OUTAGE_KEPT:
-            raise ClusterUnreachable(text)

@@ -70,6 +70,4 @@ class FailedPosts:
 
     def end(self) -> None:
         """Record that the server has accepted a job."""
-        if _KEY in self._shared.read():
-            with self._shared.update() as state:
-                state.pop(_KEY, None)
+        self._shared.discard(_KEY)

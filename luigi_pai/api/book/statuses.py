@@ -139,9 +139,7 @@ class Statuses:
             if row is not None and not row.status().finished:
                 with self._shared.update() as state:
                     state["ended"] = now  # this list is now outdated for all processes
-        if UNREACHABLE in self._shared.read():
-            with self._shared.update() as state:
-                state.pop(UNREACHABLE, None)
+        self._shared.discard(UNREACHABLE)
 
     def _is_absent(self, own_name: str) -> bool:
         """Return whether the current list, made after the last submission, does not have a job."""
@@ -191,7 +189,8 @@ class Statuses:
         Raises:
             PaiApiError: the request for the list failed.
         """
-        full = {name: self.api.job_name(name) for name in names}
+        job_name = self.api.dialect.job_name
+        full = {name: job_name(name) for name in names}
         rows = self._usable_rows(self._lists.make(self.api), full)
         return {name: rows[own].status() for name, own in full.items() if own in rows}
 

@@ -48,7 +48,6 @@ class DialectDetector:
 
     Attributes:
         given: the dialect in the settings, ``v1`` or ``v2``; None for ``auto``, so that it is detected.
-        settled: the dialect, once it is known; None until then.
         job_storage: the storage that jobs mount; None for none.
     """
 
@@ -67,7 +66,6 @@ class DialectDetector:
         self._dialects: dict[str, Dialect] = {}
         self.given = None if api_version == "auto" else api_version
         self._configured = self.given  # in luigi.cfg, also in a copy of with_version()
-        self.settled = None if self.given is None else self._dialect(self.given)
 
     def storage(self, name: str, mount_path: str | None = None) -> JobStorage:
         """Return a storage of the cluster; the server is asked later, once for all forked processes."""
@@ -80,23 +78,18 @@ class DialectDetector:
     def with_version(self, api_version: str) -> DialectDetector:
         """Return a detector for which ``api_version`` is in the settings."""
         view = copy.copy(self)
-        view.given, view.settled = api_version, self._dialect(api_version)
+        view.given = api_version
         return view
 
     @property
     def known(self) -> str | None:
         """``v1`` or ``v2``; None as long as it is not known."""
-        if self.settled is None:
-            detected = self._state.read().get("dialect")
-            if detected is None:
-                return None
-            self.settled = self._dialect(detected)
-        return self.settled.version
+        return self.given or self._state.read().get("dialect")
 
     @property
     def current(self) -> Dialect:
         """The dialect; v1 as long as it is not known."""
-        return self.settled or self._dialect(self.known or "v1")
+        return self._dialect(self.known or "v1")
 
     def call(self, request: Callable[[Dialect], T]) -> T:
         """Make a request in the current dialect; repeat it in v2 if the response shows a v2 server."""
@@ -142,13 +135,8 @@ class DialectDetector:
         with self._state.update() as state:
             new = state.get("dialect") != version
             state["dialect"] = version
-        self.settled = self.settled if self.given else self._dialect(version)
         if new and version == "v2":
             logger.info("%s speaks API version v2 (OpenPAI 0.15 and later)", self._session.account.url)
-
-    def forget(self) -> None:
-        """Forget the dialect that this process has detected."""
-        self.settled = None if self.given is None else self._dialect(self.given)
 
     def record_refusal(self, dialect: Dialect, error: PaiHttpError) -> None:
         """Record the dialect if the error of a refused submission reveals it.
