@@ -6,7 +6,7 @@ An outage of the rest-server or of files is waited out by ``api.retries.Retry``,
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from requests.exceptions import ChunkedEncodingError
@@ -92,6 +92,7 @@ SMALL_FILE = Repeat((0.0, 0.0), lambda error, _: error.answer_lost)
 """A small file under a name of its own, which may be written although no reply arrived."""
 
 
+@dataclass(eq=False)
 class Tries:
     """The tries of one request, as often as its row of the table allows.
 
@@ -101,27 +102,20 @@ class Tries:
         log: is called before each repetition, with the error and the pause.
     """
 
-    def __init__(
-        self,
-        row: Repeat,
-        sleep: Callable[[float], None] | None = None,
-        log: Callable[[Any, float], None] | None = None,
-    ) -> None:
-        self._row = row
-        self._sleep = sleep
-        self._log = log
-        self._errors: list[Exception] = []
+    row: Repeat
+    sleep: Callable[[float], None] | None = None
+    log: Callable[[Any, float], None] = lambda _error, _pause: None
+    _errors: list[Exception] = field(default_factory=list, init=False, repr=False)
 
     def wait_after(self, error: Exception) -> None:
         """Wait before the next try; raise the error if there is none."""
-        row, count = self._row, len(self._errors)
+        row, count = self.row, len(self._errors)
         if count == len(row.pauses) or not row.after(error, self._errors):
             raise error
         self._errors.append(error)
-        if self._log is not None:
-            self._log(error, row.pauses[count])
+        self.log(error, row.pauses[count])
         if row.pauses[count]:
-            (self._sleep or time.sleep)(row.pauses[count])
+            (self.sleep or time.sleep)(row.pauses[count])
 
     def succeeded(self) -> None:
         """Count from 0 again."""
