@@ -41,27 +41,32 @@ def _observed(server: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def observed(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
-    """Return what the real rest-server answered that a test module names as SERVER, by probe step."""
-    return _observed(request.module.SERVER)
+def recorded_by() -> Callable[[str], dict[str, dict[str, Any]]]:
+    """Return the responses of a real rest-server, by probe step."""
+    return _observed
 
 
 @pytest.fixture
-def say(rest: responses.RequestsMock, observed: dict[str, dict[str, Any]]) -> Callable[..., None]:
-    """Let the mock answer as the real server did in a step of the probe."""
+def play(rest: responses.RequestsMock) -> Callable[[dict[str, Any]], None]:
+    """Let the mock respond as a real server did in a step of the probe."""
 
-    def reply(step: str, path: str | None = None) -> None:
-        record = observed[step]
+    def reply(record: dict[str, Any]) -> None:
         method, target = record["req"].split(" ", 1)
         rest.add(
             method,
-            URL + (path or target).partition("?")[0],
+            URL + target.partition("?")[0],
             body=record["text"] if record["json"] is None else json.dumps(record["json"]),
             status=record["status"],
             content_type=record["ctype"],
         )
 
     return reply
+
+
+@pytest.fixture
+def say(request: pytest.FixtureRequest, play: Callable[[dict[str, Any]], None]) -> Callable[[str], None]:
+    """Play a step of the server that a test module names as SERVER."""
+    return lambda step: play(_observed(request.module.SERVER)[step])
 
 
 @pytest.fixture

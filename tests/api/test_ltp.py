@@ -17,11 +17,9 @@ from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
     JobNotFound,
-    PaiHttpError,
     RateLimited,
     ServerFault,
 )
-from luigi_pai.jobspec.protocol import JobProtocol
 
 SERVER = "ltp-v1.5"
 JOB = "GET /api/v2/jobs/admin~train"
@@ -157,58 +155,6 @@ def test_a_job_whose_name_holds_the_password(ltp, new_session):
 # ---------------------------------------------------------------- what was recorded
 
 
-@pytest.fixture
-def recorded(new_session):
-    """A dialect for the real server's answers."""
-    return V2Dialect(new_session(token="application-token"))
-
-
-@pytest.mark.parametrize(
-    ("step", "state"),
-    [
-        ("get", "RUNNING"),
-        ("get succeeded", "SUCCEEDED"),
-        ("get failed", "FAILED"),
-        ("get stopped", "STOPPED"),
-    ],
-)
-def test_recorded_jobs_are_read(recorded, say, observed, step, state):
-    """Their fields are those of 1.8."""
-    say(step)
-    status = recorded.status(observed[step]["req"].partition("~")[2])
-    assert (status.raw_state, status.username, status.identified) == (state, "admin", True)
-    assert status.exit_code == observed[step]["json"]["jobStatus"]["appExitCode"]
-
-
-def test_other_recorded_answers_are_read(recorded, say):
-    """List, config, events, one start of a job, virtual clusters."""
-    for step in ("list", "config", "events", "attempt 0", "vc list", "info"):
-        say(step)
-    name = recorded.list("admin")[0].name
-    assert recorded.config(name)["name"] == name
-    assert recorded.events(name) == []
-    assert recorded.attempt(name, 0).attempt == 0
-    assert list(recorded.virtual_clusters()) == ["default"]
-    assert recorded.info()["launcherType"] == "k8s"
-
-
-def test_a_recorded_refusal_is_readable(recorded, say):
-    """Four errors of Ajv 8."""
-    say("submit schema err")
-    with pytest.raises(PaiHttpError) as caught:
-        recorded.submit(JobProtocol.from_yaml("protocolVersion: 2\nname: p\n"))
-    assert "must have required property 'type'; must have required property 'taskRoles'" in str(caught.value)
-    assert "name: must match pattern" in str(caught.value)
-
-
-def test_recorded_lines_of_a_document_are_left_out(recorded, say):
-    """An error of js-yaml 4 repeats them."""
-    say("submit bad yaml")
-    with pytest.raises(ServerFault) as caught:
-        recorded.submit(JobProtocol.from_yaml("protocolVersion: 2\nname: p\n"))
-    assert str(caught.value).endswith("unexpected end of the stream within a flow collection (2:1)")
-
-
 @pytest.mark.parametrize(
     ("step", "method", "path", "body"),
     [
@@ -224,9 +170,9 @@ def test_recorded_lines_of_a_document_are_left_out(recorded, say):
         ("login bad schema", "POST", "/api/v2/authn/basic/login", {"username": "admin"}),
     ],
 )
-def test_the_server_of_these_tests_answers_as_the_recorded_one(ltp, observed, step, method, path, body):
+def test_the_server_of_these_tests_answers_as_the_recorded_one(ltp, recorded_by, step, method, path, body):
     """Status, code and message."""
-    record = observed[step]
+    record = recorded_by(SERVER)[step]
     ltp.add("p6b027e99a")
     token = {} if "no auth" in step else {"Authorization": f"Bearer {ltp.token()}"}
     answer = requests.request(method, ltp.url + path, json=body, headers=token, timeout=5)

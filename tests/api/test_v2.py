@@ -1,27 +1,123 @@
-"""V2Dialect against replies recorded from a real rest-server 1.8.0: lists, logs, events, tags, limits."""
+"""V2Dialect: submissions, lists, logs and limits; test_exchanges.py has its single requests."""
 
 from __future__ import annotations
 
-import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import yaml
 from mocked_rest import URL
 
 from luigi_pai.api.dialects.v2 import LogFile, V2Dialect
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
-from luigi_pai.errors import (
-    AuthenticationError,
-    InvalidReply,
-    PaiHttpError,
-    PermissionRefused,
-    RateLimited,
-    ServerFault,
-)
+from luigi_pai.errors import PaiHttpError, RateLimited, SpecError
+from luigi_pai.jobspec.dialects.yaml_text import write_yaml
+from luigi_pai.jobspec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.protocol import JobProtocol
 
 JOBS = f"{URL}/api/v2/jobs"
 SERVER = "v1.8.0"
+
+
+@pytest.fixture
+def v2(new_session):
+    """The dialect of a user with an application token."""
+    return V2Dialect(new_session(URL, token="application-token"))
+
+
+# ---------------------------------------------------------------- submitting
+
+
+def test_a_protocol_is_posted_as_text(v2, say, rest):
+    """The YAML goes out as it is, as text/yaml with the token: application/* is refused."""
+    say("submit")
+    text = "# as written: é\nprotocolVersion: 2\nname: p\n"
+    v2.submit(JobProtocol.from_yaml(text))
+    request = rest.calls[0].request
+    assert request.body.decode() == text
+    assert request.headers["Content-Type"] == "text/yaml"
+    assert request.headers["Authorization"] == "Bearer application-token"
+
+
+def test_a_v1_job_is_posted_converted(v2, rest, caplog):
+    """And what is lost in between is logged; what is shown before is what is sent."""
+    rest.post(JOBS, status=202, json={"message": "ok"})
+    job = PaiJob("j", "ubuntu", [TaskRole("main", "true", memoryMB=512)], retryCount=2, gpuType="K80")
+    shown = v2.document(job)
+    assert caplog.messages == []
+    v2.submit(job)
+    assert [line.partition(": ")[0] for line in caplog.messages] == [
+        "Job j, and others like it, on a v2 cluster"
+    ]
+    (sent,) = [yaml.safe_load(call.request.body) for call in rest.calls]
+    assert (sent["name"], sent["jobRetryCount"], list(sent["taskRoles"])) == ("j", 2, ["main"])
+    assert shown == sent
+
+
+def test_the_yaml_that_was_checked_is_posted(v2, rest, monkeypatch):
+    """It is written once."""
+    rest.post(JOBS, status=202, json={"message": "ok"})
+    written = []
+
+    def write(value):
+        written.append(write_yaml(value))
+        return written[-1]
+
+    for module in ("protocol", "submission"):
+        monkeypatch.setattr(f"luigi_pai.jobspec.{module}.write_yaml", write)
+    v2.submit(PaiJob("j", "ubuntu", [TaskRole("main", "true", memoryMB=512)]))
+    assert [call.request.body.decode() for call in rest.calls] == written
+
+
+def test_a_converted_job_that_is_too_large_is_not_posted(v2, rest):
+    """The check of the protocol finds it."""
+    job = PaiJob("j", "ubuntu", [TaskRole("main", "x" * 102_000)])
+    with pytest.raises(SpecError, match=r"has 10\d,\d+ bytes; servers accept at most 102,400"):
+        v2.submit(job)
+    assert len(rest.calls) == 0
+
+
+def test_what_many_jobs_lose_is_logged_once(v2, rest, caplog):
+    """Folders differ by the name only; nothing is said of the output folder that a task has by default."""
+    rest.post(JOBS, status=202, json={"message": "ok"})
+    for name in ("a", "b", "b__attempt2"):
+        folder = f"$PAI_DEFAULT_FS_URI/{name[0]}/output"
+        role = TaskRole("main", "true", memoryMB=512, shmMB=64)
+        v2.submit(PaiJob(name, "ubuntu", [role], outputDir=folder))
+    assert caplog.messages == []
+    for name in ("a2", "b2"):
+        job = PaiJob(name, "ubuntu", [role], dataDir=f"$PAI_DEFAULT_FS_URI/{name}", gpuType="K80")
+        v2.submit(job)
+    assert [message.partition(": ")[2].partition(" ")[0] for message in caplog.messages] == [
+        "gpuType:",
+        "dataDir:",
+    ]
+
+
+def test_secrets_are_not_in_the_shown_document(v2, rest):
+    """They are in what is sent."""
+    rest.post(JOBS, status=202, json={"message": "ok"})
+    job = JobProtocol.from_dict(
+        {
+            "protocolVersion": 2,
+            "name": "p",
+            "type": "job",
+            "secrets": {"key": "hush-hush"},
+            "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "x"}],
+            "taskRoles": {
+                "main": {
+                    "instances": 1,
+                    "dockerImage": "image",
+                    "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0},
+                    "commands": ["echo <% $secrets.key %>"],
+                }
+            },
+        }
+    )
+    assert "hush" not in repr(v2.document(job))
+    v2.submit(job)
+    assert b"hush-hush" in rest.calls[0].request.body
 
 
 # ---------------------------------------------------------------- lists
@@ -70,20 +166,6 @@ def test_pages_are_fetched_until_the_last(v2, rest, count, has_pages, requests):
     assert len(rest.calls) == requests
 
 
-def test_a_server_that_knows_no_filter(v2, rest):
-    """Of what 0.15 answers, which filters nothing, the user's own jobs are returned, by their plain name."""
-    others = [{"name": "x", "username": "bob", "state": "RUNNING"}]
-    rest.get(JOBS, json=[*others, {"name": "admin~y", "username": "admin", "state": "RUNNING"}])
-    assert [job.name for job in v2.list("admin")] == ["y"]
-
-
-@pytest.mark.parametrize("reply", [{}, "x", None])
-def test_a_malformed_list(v2, rest, reply):
-    rest.get(JOBS, body=json.dumps(reply))
-    with pytest.raises(InvalidReply, match="instead of a list of jobs"):
-        v2.list()
-
-
 # ---------------------------------------------------------------- what a job and a cluster have
 
 
@@ -98,12 +180,8 @@ def test_logs_are_named_without_their_addresses(v2, rest):
     assert rest.calls[0].request.url == path
 
 
-def test_logs_that_are_not_to_be_had(v2, say, rest):
-    """As recorded without a log server, and as releases before 1.4 answer."""
-    say("logs")
-    status = JobStatus("p6afffdb1a", JobState.RUNNING)
-    with pytest.raises(ServerFault, match="Failed to get log list"):
-        v2.task_logs(status, "worker", 0)
+def test_a_release_that_serves_no_logs_is_remembered(v2, rest):
+    """As releases before 1.4 answer."""
     assert v2.gives_logs
     rest.get(re.compile(f"{JOBS}/admin~old/.*/logs"), status=404, json={"code": "NoApiError", "message": "x"})
     with pytest.raises(PaiHttpError, match=r"OpenPAI before 1\.4 serves no logs"):
@@ -125,51 +203,6 @@ def test_the_logs_of_a_task_are_those_of_its_last_start(v2, rest):
         assert v2.task_logs(status, "worker", index) == (LogFile("all", "/x"),)
 
 
-@pytest.mark.parametrize("reply", [{}, {"locations": None}, {"locations": [7, {"name": "all"}, {"uri": 7}]}])
-def test_odd_locations_are_left_out(v2, rest, reply):
-    """A log without an address is none."""
-    rest.get(f"{JOBS}/admin~j/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs", json=reply)
-    assert v2.task_logs(JobStatus("j", JobState.RUNNING), "w", 0) == ()
-
-
-@pytest.mark.parametrize(
-    ("prerequisites", "folder"),
-    [
-        ([{"type": "output", "uri": "hdfs://h/o"}, {"type": "data", "uri": "hdfs://h/d"}], "hdfs://h/o"),
-        ([{"type": "output", "uri": "a"}, {"type": "output", "uri": "b"}], None),
-        ([{"type": "output", "uri": 7}, "odd"], None),
-        ({"type": "output"}, None),
-        (None, None),
-    ],
-)
-def test_the_output_folder_of_a_protocol_is_read(v2, prerequisites, folder):
-    """If there is just one."""
-    assert v2.output_folder({"prerequisites": prerequisites}) == folder
-
-
-def test_events(v2, say, rest):
-    say("events")
-    assert v2.events("p6afffdb1a") == []
-    rest.get(f"{JOBS}/admin~j/events", json={"totalCount": 1, "data": [{"type": "Warning"}, 7]})
-    assert v2.events("j") == [{"type": "Warning"}]
-
-
-def test_tags(v2, say, rest):
-    say("tag add")
-    v2.add_tag("p6afffdb1a", "t1")
-    (call,) = rest.calls
-    assert (call.request.method, json.loads(call.request.body)) == ("PUT", {"value": "t1"})
-
-
-def test_the_cluster(v2, say):
-    """Its release, virtual clusters and storages are read."""
-    for step in ("info", "vc list", "storages"):
-        say(step)
-    assert v2.info()["version"] == "v1.8.0"
-    assert list(v2.virtual_clusters()) == ["default"]
-    assert [storage["name"] for storage in v2.storages()] == ["nfs1"]
-
-
 def test_a_list_of_all_users_that_is_refused_is_one_of_the_virtual_clusters(v2, rest):
     """LTP 1.5 refuses it to a user who had other virtual clusters once; those of now may be asked for."""
     refused = {"code": "ForbiddenUserError", "message": "not allowed"}
@@ -180,52 +213,7 @@ def test_a_list_of_all_users_that_is_refused_is_one_of_the_virtual_clusters(v2, 
     assert [job.name for job in v2.list(None)] == ["j"]
 
 
-def test_a_refused_list_of_one_user_is_an_error(v2, rest):
-    rest.get(re.compile(".*"), json={"code": "ForbiddenUserError", "message": "not allowed"}, status=403)
-    with pytest.raises(PermissionRefused):
-        v2.list("bob")
-
-
-def test_an_answer_of_another_shape(v2, rest):
-    rest.get(re.compile(".*"), json="text")
-    with pytest.raises(InvalidReply, match=r"answered /api/v2/.* with str instead of"):
-        v2.info()
-
-
 # ---------------------------------------------------------------- tokens and limits
-
-
-def test_everything_carries_the_token(new_session, say, rest):
-    """A read logs in first: from 1.0 on everything needs the token."""
-    say("login v1 token")
-    say("get")
-    V2Dialect(new_session(URL)).status("p6afffdb1a")
-    assert [call.request.headers.get("Authorization") for call in rest.calls] == [None, "Bearer <jwt>"]
-
-
-def test_a_token_that_is_not_taken(v2, say):
-    """An application token that was revoked is named as such."""
-    say("revoked app used", "/api/v2/jobs/admin~j")
-    with pytest.raises(AuthenticationError, match="the server does not accept the token of"):
-        v2.status("j")
-
-
-@pytest.mark.parametrize("password", ["a-password", None])
-def test_a_cluster_without_passwords(new_session, rest, password):
-    """An OIDC cluster has no login by password, nor has a wrong path in pai_url: the error says both."""
-    rest.post(
-        f"{URL}/api/v1/token",
-        json={"code": "NoApiError", "message": "API /api/v1/token is not found."},
-        status=404,
-    )
-    with pytest.raises(AuthenticationError) as caught:
-        V2Dialect(new_session(URL, password=password)).status("j")
-    assert str(caught.value) == (
-        f"login of user 'admin' at {URL} was refused: API /api/v1/token is not found; either the path in "
-        "pai_url in [OpenPai] of luigi.cfg is wrong, or this cluster has no login by password (OIDC): check "
-        "pai_url, or make an application token on your profile page of the web portal and write token = ... "
-        "in [OpenPai] of luigi.cfg"
-    )
 
 
 def test_a_used_up_limit_is_not_run_into(v2, rest):
