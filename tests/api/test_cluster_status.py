@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from api_cases import cases
 from mocked_rest import JOB, URL, reply
 
 from luigi_pai import reset_clusters
@@ -106,18 +107,7 @@ def test_stopping_goes_to_the_job(new_cluster, rest):
     assert len(rest.calls) == 1
 
 
-@pytest.mark.parametrize(
-    ("url", "portal_url", "portal"),
-    [
-        ("http://h:9186", None, "http://h:9286"),
-        ("http://h:9186/", None, "http://h:9286"),
-        ("http://[::1]:9186", None, "http://[::1]:9286"),
-        ("http://h:8080", None, "http://h:8080"),
-        ("https://h/rest-server", None, "https://h"),
-        ("https://h:8443/pai/rest-server/", None, "https://h:8443/pai"),
-        ("http://h:9186", "https://portal/x/", "https://portal/x"),
-    ],
-)
+@cases("url portal_url portal")
 def test_the_page_of_a_job_is_in_the_portal(new_cluster, url, portal_url, portal):
     """Without portal_url it is guessed: 9286 beside 9186, or what the rest-server is below."""
     cluster = new_cluster(url, portal_url=portal_url)
@@ -218,16 +208,7 @@ def test_the_clusters_of_a_process_are_one_for_each_settings(monkeypatch):
 # ---------------------------------------------------------------- how long a server knows a job
 
 
-@pytest.mark.parametrize(
-    ("release", "seconds"),
-    [
-        ("0.7.1", 12 * HOUR),
-        ("0.15.0", 12 * HOUR),
-        ("0.17.0", 12 * HOUR),
-        ("1.0.1", 30 * DAY),
-        ("1.8.0", 30 * DAY),
-    ],
-)
+@cases("release seconds")
 @pytest.mark.parametrize("api_version", ["auto", "fixed"])
 def test_the_retention_is_that_of_the_release(faulty, new_cluster, release, seconds, api_version):
     """It is asked for at most once."""

@@ -7,17 +7,15 @@ import math
 
 import pytest
 import requests
+from api_cases import cases
 from faulty_pai import PASSWORD
-from ltp_answers import database_trouble, not_retrieved
+from ltp_answers import not_retrieved
 
+from luigi_pai import errors
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.errors import (
-    AuthenticationError,
-    ClusterUnreachable,
-    InvalidReply,
     JobNotFound,
-    RateLimited,
     ServerFault,
 )
 
@@ -101,19 +99,7 @@ def test_a_database_that_answers_again_shows_the_job(ltp, v2, call, path):
     assert asked(ltp) == [JOB + path, QUESTION]
 
 
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [
-        (500, {"code": "UnknownError", "message": "Failed to get log list"}),
-        (500, {"code": "UnknownError", "message": "Failed to retrieve job admin~train2."}),
-        (500, {"code": "UnknownError", "message": "Failed to retrieve job admin~train"}),
-        (500, {"code": "OtherError", "message": "Failed to retrieve job admin~train."}),
-        (500, {"message": "Failed to retrieve job admin~train."}),
-        (503, {"code": "UnknownError", "message": "Failed to retrieve job admin~train."}),
-        (500, database_trouble().body),
-        (502, "<html>502 Bad Gateway</html>"),
-    ],
-)
+@cases("status body")
 def test_no_other_fault_is_asked_about(ltp, v2, status, body):
     """They are what they are."""
     ltp.fail("GET", "train$", status, times=math.inf, body=body)
@@ -122,26 +108,12 @@ def test_no_other_fault_is_asked_about(ltp, v2, status, body):
     assert set(asked(ltp)) == {JOB}  # a 502 or 503 is repeated
 
 
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        ({"kind": 429, "body": "Too many requests", "headers": {"Retry-After": "20"}}, RateLimited),
-        ({"kind": 503, "body": "<html>"}, ServerFault),
-        ({"kind": 404, "body": "<html>404 Not Found</html>"}, InvalidReply),
-        ({"kind": "hang"}, ClusterUnreachable),
-        ({"kind": 401, "body": {"code": "UnauthorizedUserError", "message": "no"}}, AuthenticationError),
-        ({"kind": 403, "body": {"code": "ForbiddenUserError", "message": "no"}}, ServerFault),
-        ({"kind": 404, "body": {"code": "NoApiError", "message": "no"}}, ServerFault),
-        ({"kind": 404, "body": {"code": "NoJobError", "message": "Job x is not found."}}, ServerFault),
-        ({"kind": 404, "body": b"{}"}, ServerFault),
-        ({"kind": 200, "body": {"attempts": []}}, ServerFault),
-    ],
-)
+@cases("fault error")
 def test_what_the_question_runs_into(ltp, new_session, fault, error):
     """Nothing but the one 404 means that the job is missing; a transient error stays transient."""
     ltp.fail("GET", "/taskIndex/", **fault, times=2)
     session = new_session(ltp.url, token=ltp.token(), read_timeout=0.5)
-    with pytest.raises(error) as caught:
+    with pytest.raises(getattr(errors, error)) as caught:
         V2Dialect(session).status("train")
     assert not isinstance(caught.value, JobNotFound)
 
@@ -155,21 +127,7 @@ def test_a_job_whose_name_holds_the_password(ltp, new_session):
 # ---------------------------------------------------------------- what was recorded
 
 
-@pytest.mark.parametrize(
-    ("step", "method", "path", "body"),
-    [
-        ("info", "GET", "/api/v2/info", None),
-        ("v1 jobs list", "GET", "/api/v1/jobs", None),
-        ("get missing", "GET", "/api/v2/jobs/admin~nosuch", None),
-        ("config missing", "GET", "/api/v2/jobs/admin~nosuch/config", None),
-        ("attempt 9", "GET", "/api/v2/jobs/admin~p6b027e99a/attempts/9", None),
-        ("stop missing", "PUT", "/api/v2/jobs/admin~nosuch/executionType", {"value": "STOP"}),
-        ("submit json ctype", "POST", "/api/v2/jobs", {}),
-        ("list no auth", "GET", "/api/v2/jobs", None),
-        ("login wrong pw", "POST", "/api/v2/authn/basic/login", {"username": "admin", "password": "x"}),
-        ("login bad schema", "POST", "/api/v2/authn/basic/login", {"username": "admin"}),
-    ],
-)
+@cases("step method path body")
 def test_the_server_of_these_tests_answers_as_the_recorded_one(ltp, recorded_by, step, method, path, body):
     """Status, code and message."""
     record = recorded_by(SERVER)[step]

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
+from api_cases import cases
 from mocked_rest import GET, POST, URL, rest_server
 from ports import refused_port
 
@@ -264,19 +265,7 @@ TOKEN_INSTEAD = (
 NO_LOGIN = '{"code": "IncorrectPasswordError", "message": "no"}'
 
 
-@pytest.mark.parametrize(
-    ("password", "hint"),
-    [
-        ('"hush-hush"', "; luigi.cfg does not remove quotation marks: leave them out"),
-        ("$HUSH_HUSH", "; write an environment variable as ${NAME}"),
-        ("$(cat hush)", "; write an environment variable as ${NAME}"),
-        ("hush-hush  # mine", "; a comment stands on a line of its own"),
-        (
-            "'",
-            f"; if it is right, {TOKEN_INSTEAD}",
-        ),
-    ],
-)
+@cases("password hint")
 def test_a_refused_login_is_not_repeated(serve, new_session, clock, password, hint):
     """A wrong password stays wrong, and accounts are locked for trying; one in quotes has them in it."""
     server = serve(lambda _: (400, {}, NO_LOGIN))

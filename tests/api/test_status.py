@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import replace
 
 import pytest
+from api_cases import cases
 
 from luigi_pai.api.dialects.job_replies import job_status, listed_job, listed_jobs
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus, instance_statuses
@@ -68,37 +69,14 @@ def test_an_unheard_of_word_is_unknown_and_no_end(word):
 FC, YARN = "AttemptRunning", "APPLICATION_RUNNING"
 
 
-@pytest.mark.parametrize(
-    ("release", "times", "start"),
-    [
-        ("0.7 to 0.14", {"subState": YARN, "createdTime": 1, "appLaunchedTime": 5}, None),
-        ("0.15 to 0.17", {"subState": FC, "createdTime": 1, "appLaunchedTime": 1}, None),
-        ("1.0 to 1.2", {"subState": FC, "createdTime": 1, "appLaunchedTime": 5}, 5),
-        ("1.0 to 1.2, ended", {"subState": "Completed", "createdTime": 1, "appLaunchedTime": 5}, 5),
-        ("1.0, queued", {"subState": "AttemptPreparing", "createdTime": 1, "appLaunchedTime": 0}, None),
-        ("1.3", {"subState": FC, "createdTime": 1, "appLaunchedTime": 5, "launchedTime": 4}, 4),
-        ("1.3, again", {"subState": FC, "appLaunchedTime": 9, "launchedTime": 4, "retries": 1}, 9),
-        ("1.3, again queued", {"subState": "AttemptPreparing", "launchedTime": 4, "retries": 1}, 4),
-        ("1.3, a row of a list", {"subState": FC, "launchedTime": 4, "retries": 1}, 4),
-        ("mocked", {"appLaunchedTime": 5}, None),
-    ],
-)
+@cases("release times start")
 def test_the_start_of_a_job_is_in_the_field_of_its_release(release, times, start):
     """Others have something else in it: 0.x when YARN got the job, 0.15 to 0.17 when it was created."""
     read = job_status("j", {"jobStatus": {"state": "RUNNING", **times}})
     assert read.launched_ms == start, release
 
 
-@pytest.mark.parametrize(
-    ("times", "start"),
-    [
-        ({"taskState": "RUNNING", "launchedTime": 4, "currentAttemptLaunchedTime": 9}, 4),
-        ({"taskState": "RUNNING", "currentAttemptLaunchedTime": 9}, 9),
-        ({"taskState": "SUCCEEDED", "currentAttemptLaunchedTime": 9, "completedTime": 12}, 9),
-        ({"taskState": "WAITING", "currentAttemptLaunchedTime": 3}, None),
-        ({"taskState": "RUNNING"}, None),
-    ],
-)
+@cases("times start")
 def test_an_instance_has_the_start_of_its_task(times, start):
     """1.1 and 1.2 name the start of the attempt; in a task that waits, that is when its wait began."""
     roles = {"main": {"taskStatuses": [{"taskIndex": 0, **times}]}}

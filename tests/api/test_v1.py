@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from api_cases import cases
 from mocked_rest import URL
 
 from luigi_pai.api.dialects.v1 import V1Dialect
@@ -33,20 +34,7 @@ def logged_in(new_session):
     return V1Dialect(new_session(URL, token="application-token"))
 
 
-@pytest.mark.parametrize(
-    ("name", "quoted"),
-    [
-        ("done?x=1", "done%3Fx%3D1"),
-        ("a/b", "a%2Fb"),
-        ("../token", "..%2Ftoken"),
-        ("a%b", "a%25b"),
-        ("a%2Fb", "a%252Fb"),
-        ("a#b", "a%23b"),
-        ("grüße", "gr%C3%BC%C3%9Fe"),
-        ("a b", "a%20b"),
-        ("a~b", "a~b"),
-    ],
-)
+@cases("name quoted")
 def test_names_are_quoted_in_every_path(new_session, serve, name, quoted):
     """Whatever a name holds, it stays one segment of the path, on the wire."""
     server = serve(lambda _: (200, {}, '{"jobStatus": {"state": "RUNNING"}, "message": "done"}'))

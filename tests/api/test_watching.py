@@ -7,6 +7,7 @@ import math
 from collections import Counter
 
 import pytest
+from api_cases import cases
 
 from luigi_pai.api.polling import Polling, next_wait
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
@@ -151,28 +152,7 @@ def ends(updates):
 # ---------------------------------------------------------------- the schedule
 
 
-@pytest.mark.parametrize(
-    ("queued", "age", "wait"),
-    [
-        (True, 0, 0.1),
-        (True, 0.4, 0.1),
-        (True, 1, 0.25),
-        (True, 4, 1),
-        (True, 10, 2.5),
-        (True, 20, 5),
-        (True, 40, 10),
-        (True, 3600, 10),
-        (False, 0, 0.1),
-        (False, 0.8, 0.1),
-        (False, 4, 0.5),
-        (False, 8, 1),
-        (False, 20, 2.5),
-        (False, 60, 7.5),
-        (False, 120, 15),
-        (False, 240, 30),
-        (False, 86400, 30),
-    ],
-)
+@cases("queued age wait")
 def test_the_schedule_is_that_of_the_docstring(queued, age, wait):
     """A quarter of the time in the queue, an eighth of the run time, within bounds, give or take a tenth."""
     waits = [next_wait(age, Polling(), queued=queued) for _ in range(300)]
@@ -207,16 +187,7 @@ def test_a_short_job_is_noticed_soon_however_long_it_queued(scripted, follow, pa
     assert 20 <= passed() - queue < 23
 
 
-@pytest.mark.parametrize(
-    ("state", "created", "launched", "new", "low", "high"),
-    [
-        ("RUNNING", 120, None, False, 0.09, 0.11),  # when it started to run is not known: now
-        ("RUNNING", 3600, 60, False, 6.7, 8.3),
-        ("WAITING", 10, None, False, 2.2, 2.8),
-        ("RUNNING", -1e9, None, False, 0, 0.2),  # the server's clock is ahead: a job from the future is new
-        ("RUNNING", 86400, 86400, True, 0, 0.2),  # the server's clock is a day behind
-    ],
-)
+@cases("state created launched new low high")
 def test_a_job_is_looked_up_by_its_own_age(scripted, clock, state, created, launched, new, low, high):
     """The age counts from the server's time stamps, here given in seconds ago; that of a new job from now."""
     at = [None if ago is None else int((clock.time() - ago) * 1000) for ago in (created, launched)]
@@ -450,14 +421,7 @@ def test_all_jobs_go_on_after_an_outage(scripted, follow, passed):
     assert passed() < 130
 
 
-@pytest.mark.parametrize(
-    ("bad", "others", "seconds"),
-    [
-        ("DOWN 1000 SUCCEEDED", "RUNNING 1000 SUCCEEDED", 1000),  # good answers in between, of another job
-        ("FAULT 300 SUCCEEDED", "RUNNING 8 SUCCEEDED", 300),  # it does not hold up the others
-        ("NO_JSON 300 SUCCEEDED", "RUNNING 8 SUCCEEDED", 300),
-    ],
-)
+@cases("bad others seconds")
 def test_errors_with_answers_between_never_end_the_watch(scripted, follow, passed, bad, others, seconds):
     """The patience counts from the last good answer; what concerns one job waits for that job."""
     patience = 50 if seconds == 1000 else 600

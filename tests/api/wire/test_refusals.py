@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from api_cases import cases
 
 from luigi_pai.api.wire.refusals import HINTS, REFUSALS, with_explanation
 from luigi_pai.errors import PaiHttpError, PermissionRefused
@@ -58,25 +59,7 @@ def test_several_findings_are_one_sentence_each():
 # ---------------------------------------------------------------- what to change
 
 
-@pytest.mark.parametrize(
-    ("code", "field"),
-    [
-        ("NoEnoughQuotaError", "instances"),
-        ("NoJobPriorityError", "extras.hivedScheduler.jobPriorityClass"),
-        ("InvalidJobPriorityExpirationError", "extras.hivedScheduler.jobPriorityClass"),
-        ("ExpiredJobPriorityExpirationError", "extras.hivedScheduler.jobPriorityClass"),
-        ("ExpectedJobPriorityClassError", "extras.hivedScheduler.jobPriorityClass"),
-        ("InvalidCommandError", "commands"),
-        ("InvalidImageError", "image"),
-        ("NoDockerImageError", "dockerimage"),
-        ("InvalidImageRegexError", "administrator"),
-        ("MissingMountPathError", "extras.enableLocalStorage"),
-        ("MountPathMismatchError", "extras.enableLocalStorage"),
-        ("InvalidPathError", "extras.enableLocalStorage"),
-        ("SchedulableNodeError", "extras.forceNodes"),
-        ("InvalidParametersError", "PaiTask"),
-    ],
-)
+@cases("code field")
 def test_each_code_names_the_field_to_change(code, field):
     """Behind the server's own words; class and attributes stay."""
     before = PermissionRefused(f"{REQUEST}: 403 {code}: no", status=403, code=code, server_message="no")

@@ -1,0 +1,22 @@
+"""Cases of tests in ``tests/api`` as data, which ``tests/data/api/cases.yaml`` has by the names of the tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from places import DATA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["cases"]
+
+_CASES = yaml.safe_load((DATA / "api" / "cases.yaml").read_text("utf-8"))
+
+
+def cases(names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test for each of its cases; ``names`` are those of its arguments, with blanks between them."""
+    arguments = names.split() if " " in names else names
+    return lambda test: pytest.mark.parametrize(arguments, _CASES[test.__name__])(test)
