@@ -18,12 +18,9 @@ from luigi_pai.errors import (
     JobNotFound,
     PaiApiError,
     PaiHttpError,
-    ServerFault,
     SpecError,
 )
 from luigi_pai.jobspec.job import PaiJob, TaskRole
-
-HOUR, DAY = 3600.0, 86400.0
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
@@ -54,31 +51,6 @@ def test_a_job_that_cannot_run_is_not_sent(new_cluster, rest):
 # ---------------------------------------------------------------- the dialect
 
 
-@pytest.mark.parametrize("release", ["0.7.1", "0.15.0", "1.0.1", "1.8.0"])
-def test_the_dialect_is_learned_from_the_answers(faulty, new_cluster, clock, release):
-    """By at most one question besides what was to be asked anyway."""
-    faulty.release = release
-    faulty.add("there")
-    cluster = new_cluster(faulty.url, clock=clock)
-    assert cluster.book.api.dialect.version == "v1"
-    with pytest.raises(JobNotFound):
-        cluster.book.status("missing")
-    assert cluster.book.status("there").succeeded
-    assert cluster.book.api.dialect.version == ("v1" if release == "0.7.1" else "v2")
-    assert faulty.dialect_questions == (0 if release == "1.8.0" else 1)
-
-
-def test_a_job_that_is_there_is_answer_enough(faulty, new_cluster):
-    """On a v1 server nothing else is asked."""
-    faulty.add("there")
-    cluster = new_cluster(faulty.url)
-    assert cluster.book.status("there").succeeded
-    assert faulty.calls == [("GET", "/api/v1/jobs/there")]
-    with pytest.raises(JobNotFound):
-        cluster.book.status("missing")
-    assert faulty.dialect_questions == 0
-
-
 @pytest.mark.parametrize(("info", "found"), [({"launcherType": "k8s"}, False), ({}, True)])
 def test_a_tilde_in_a_name_does_not_lead_to_the_job_of_another_user(new_cluster, rest, info, found):
     """A v2 server takes the name for USER~NAME, also in the v1 API; 0.7 allows the character in names."""
@@ -93,17 +65,6 @@ def test_a_tilde_in_a_name_does_not_lead_to_the_job_of_another_user(new_cluster,
         return
     with pytest.raises(JobNotFound, match="404 NoJobError: Job admin~bob-x is not found"):
         job.status()
-
-
-def test_an_upgraded_server_is_noticed(faulty, new_cluster):
-    """A learned v1 is not for ever."""
-    faulty.add("there")
-    cluster = new_cluster(faulty.url)
-    cluster.book.status("there")
-    faulty.release = "1.8.0"
-    with pytest.raises(JobNotFound):
-        cluster.book.status("missing")
-    assert cluster.book.api.dialect.version == "v2"
 
 
 def test_what_v1_has_none_of_is_not_said_of_a_server_that_was_not_asked(faulty, new_cluster):
@@ -150,29 +111,11 @@ def test_a_password_may_follow_the_name():
     assert Cluster("http://pai.test:9186", "anna", "hers").book.api.session.account.password == "hers"
 
 
-def test_a_configured_v2_on_a_v1_cluster_says_what_to_change(faulty, new_cluster):
-    """It is found out by the version that only later servers report; a protocol task sets v2 itself."""
-    cluster = new_cluster(faulty.url, api_version="v2")
-    with pytest.raises(
-        PaiHttpError, match=r"speaks API version v1 .*: remove api_version = v2 from \[OpenPai\]"
-    ):
-        cluster.book.status("j")
+def test_a_protocol_on_a_v1_cluster_advises_no_setting_that_nobody_wrote(faulty, new_cluster):
+    """A protocol task sets v2 itself."""
     with pytest.raises(PaiHttpError) as caught:
         new_cluster(faulty.url).book.with_version("v2").status("j")
     assert "remove" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "call", [lambda cluster: cluster.book.status("j"), lambda cluster: cluster.submit(JOB)]
-)
-def test_a_configured_v1_on_a_v2_cluster_says_what_to_change(faulty, new_cluster, call):
-    """The setting is obeyed, and named."""
-    faulty.release = "1.8.0"
-    with pytest.raises(
-        PaiHttpError, match=r"speaks API version v2 .*: remove api_version = v1 from \[OpenPai\]"
-    ):
-        call(new_cluster(faulty.url, api_version="v1"))
-    assert faulty.posts() == []
 
 
 def test_a_view_with_a_fixed_dialect_shares_what_is_known(faulty, new_cluster):
@@ -302,17 +245,6 @@ def test_a_stop_is_repeated(faulty, known_cluster, release, fault):
         stop(name)
         assert faulty.jobs[name].state == "STOPPED"
         faulty.heal()
-
-
-def test_a_stop_is_given_up_after_the_patience_of_the_cluster(faulty, new_cluster, clock):
-    """With the last error."""
-    cluster = new_cluster(faulty.url, clock=clock, polling=Polling(patience=100))
-    faulty.add("a", runs_for=3600)
-    cluster.job("a").status()
-    faulty.fail("PUT", "/executionType", 500, times=float("inf"))
-    with pytest.raises(ServerFault):
-        cluster.stop("a")
-    assert 80 <= clock.elapsed <= 101
 
 
 @pytest.mark.parametrize("kind", ["reset", "truncated", 500, 503])

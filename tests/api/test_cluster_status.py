@@ -140,21 +140,6 @@ def test_answered_is_that_of_the_connection(new_cluster, rest):
 # ---------------------------------------------------------------- another server, forgetting
 
 
-@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
-def test_another_empty_server_is_believed(faulty, new_cluster, clock, release):
-    """Its answer is asked for after half a minute, and what was remembered of the other is not said."""
-    faulty.release = release
-    cluster = new_cluster(faulty.url, clock=clock)
-    for name in ("a", "b"):
-        faulty.add(name)
-        assert cluster.job(name).status().succeeded
-    faulty.jobs.clear()
-    clock.advance(31)
-    for name in ("a", "b"):
-        with pytest.raises(JobNotFound):
-            cluster.job(name).status()
-
-
 def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
     """Token, dialect, limits, jobs and notes are forgotten; the next call finds everything out again."""
     faulty.release = "1.8.0"

@@ -15,7 +15,6 @@ from luigi_pai.api.job import Job
 from luigi_pai.api.polling import Polling
 from luigi_pai.errors import (
     ClusterUnreachable,
-    JobNotFound,
     PaiJobFailed,
     PaiJobLost,
     PaiJobTimeout,
@@ -225,16 +224,6 @@ def test_the_address_of_a_page_is_no_error_while_the_server_is_away(faulty, faul
     """It is that of the oldest releases then."""
     faulty.down()
     assert faulty_cluster.job("j").url == f"{faulty.url}/view.html?jobName=j"
-
-
-def test_an_unknown_job_is_not_waited_for(faulty, faulty_cluster, clock):
-    """A misspelt name is an error at once, with the similar name of a job."""
-    with pytest.raises(JobNotFound, match="not found"):
-        faulty_cluster.job("misspelt").wait()
-    faulty.add("well-spelt")
-    with pytest.raises(JobNotFound, match=r"did you mean well-spelt\?"):
-        faulty_cluster.job("wel-spelt").wait()
-    assert clock.slept == []
 
 
 def test_only_a_job_is_submitted(faulty, faulty_cluster):

@@ -1,4 +1,4 @@
-"""Cases of tests in ``tests/api`` as data, which ``tests/data/api/cases.yaml`` has by the names of the tests."""
+"""Cases of tests in ``tests/api`` as data: ``tests/data/api/cases.yaml``, by the names of the tests."""
 
 from __future__ import annotations
 

@@ -52,22 +52,6 @@ def test_many_finished_jobs_take_three_requests(faulty, known_cluster, release):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_single_job_is_not_worth_a_list(faulty, known_cluster, release):
-    """Nor are two, and nor is one a minute."""
-    faulty.release = release
-    add_jobs(faulty, 50)
-    known = known_cluster()
-    known.book.status("j0", of_many=True)
-    assert requests(faulty) == (1, 0)
-    known.book.status("j1", of_many=True)
-    known.clock.advance(60)
-    for name in names(20)[2:]:
-        known.book.status(name, of_many=True)
-        known.clock.advance(60)
-    assert requests(faulty) == (20, 0)
-
-
-@pytest.mark.parametrize("release", RELEASES)
 def test_jobs_that_nobody_asks_for_cost_nothing_but_a_row(faulty, known_cluster, monkeypatch, release):
     """Of a list with hundreds of old jobs, the statuses that are made are those of the jobs in question."""
     faulty.release = release
@@ -77,79 +61,6 @@ def test_jobs_that_nobody_asks_for_cost_nothing_but_a_row(faulty, known_cluster,
     assert states(known, names(10)) == {"SUCCEEDED"}
     assert requests(faulty) == (2, 1)
     assert made == names(10)[2:]
-
-
-def test_an_unfinished_job_is_answered_once_by_a_list(faulty, known_cluster):
-    """Who looks it up again wants to know what has become of it since."""
-    add_jobs(faulty, 10, runs_for=60)
-    known = known_cluster()
-    assert states(known, names(10)) == {"RUNNING"}
-    assert requests(faulty) == (2, 1)
-    for name in ("j8", "j9"):
-        assert known.book.status(name, of_many=True).raw_state == "RUNNING"
-    assert requests(faulty) == (4, 1)
-    known.clock.advance(61)
-    assert states(known, names(10)) == {"SUCCEEDED"}
-    assert requests(faulty) == (6, 2)
-
-
-def test_a_list_is_old_after_ten_seconds(faulty, known_cluster):
-    """An unfinished job is not answered by it any more."""
-    add_jobs(faulty, 10, runs_for=3600)
-    known = known_cluster()
-    states(known, names(3))
-    known.clock.advance(11)
-    known.book.status("j5", of_many=True)
-    assert requests(faulty) == (3, 1)
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_a_job_that_the_list_lacks_is_looked_up_alone(faulty, known_cluster, release):
-    """It may be there: absence proves nothing. And no list is made again for it.
-
-    LTP tells a missing job from a fault only by a second request: there, it is the only one.
-    """
-    faulty.release = release
-    add_jobs(faulty, 10)
-    known = known_cluster()
-    states(known, names(3))
-    faulty.add("younger")
-    assert known.book.status("younger", of_many=True).succeeded
-    for number in range(20):
-        with pytest.raises(JobNotFound):
-            known.book.status(f"new{number}", of_many=True)
-    assert requests(faulty) == ((4, 1) if release == "ltp-1.5" else (23, 1))
-    assert faulty.count("GET", "/taskIndex/") == (20 if release == "ltp-1.5" else 0)
-
-
-def test_jobs_that_ltp_hides_are_looked_up_alone(faulty, known_cluster):
-    """Its lists leave out virtual clusters that the user may no longer use."""
-    faulty.release = "ltp-1.5"
-    add_jobs(faulty, 20)
-    for number in range(5):
-        faulty.add(f"hidden{number}").config["virtualCluster"] = "left"
-    faulty.left_clusters = {"left"}
-    known = known_cluster()
-    for name in [*names(20), *(f"hidden{number}" for number in range(5))]:
-        assert known.book.status(name, of_many=True).succeeded
-    assert requests(faulty) == (7, 1)
-
-
-@pytest.mark.parametrize("release", ["0.7.1", "0.15.0", "1.8.0"])
-def test_the_jobs_of_other_users_are_not_mine(faulty, known_cluster, release):
-    """0.15 lists those of all users, whatever it is asked."""
-    faulty.release = release
-    for name in names(10):
-        faulty.add(name, username="bob" if name == "j9" else "admin")
-    known = known_cluster()
-    for name in names(9):
-        assert known.book.status(name, of_many=True).username == "admin"
-    if release == "0.7.1":  # names are those of all users there
-        assert known.book.status("j9", of_many=True).username == "bob"
-    else:
-        with pytest.raises(JobNotFound):
-            known.book.status("j9", of_many=True)
-    assert requests(faulty) == (3, 1)
 
 
 @pytest.mark.parametrize("kind", [500, 403, 404, "reset", "truncated"])
@@ -273,17 +184,6 @@ def test_threads_share_the_list(faulty, known_cluster):
     assert requests(faulty)[0] <= 2 + 8
 
 
-def test_a_list_is_made_again_after_half_a_minute(faulty, known_cluster, clock):
-    """Two lookups show that it is worth it."""
-    add_jobs(faulty, 100)
-    known = known_cluster()
-    for _ in range(4):
-        for name in names(100):
-            assert known.book.status(name, of_many=True).succeeded
-        clock.advance(31)
-    assert requests(faulty) == (8, 4)
-
-
 def test_a_full_status_is_looked_up(faulty, known_cluster):
     """What a list says is enough to know that a job has ended, not for ``status``."""
     add_jobs(faulty, 10)
@@ -293,31 +193,6 @@ def test_a_full_status_is_looked_up(faulty, known_cluster):
     assert [str(task) for task in known.book.status("j9").tasks] == ["main[0]"]
     assert [str(task) for task in known.book.status("j9", of_many=True).tasks] == ["main[0]"]
     assert requests(faulty) == (3, 1)
-
-
-def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, known_cluster):
-    """NAME has failed, NAME__attempt2 too, NAME__attempt3 succeeded; what comes after it is not looked up."""
-    for name in names(20):
-        for suffix in ("", "__attempt2"):
-            faulty.add(name + suffix, ends_as="FAILED")
-        faulty.add(f"{name}__attempt3")
-    known = known_cluster()
-    for name in ("j0", "j1"):
-        assert known.book.latest(name).number == 3
-    assert requests(faulty) == (6, 0)
-    for name in names(20)[2:]:
-        assert known.book.latest(name).number == 3
-    assert requests(faulty) == (6, 1)
-
-
-def test_one_list_serves_states_and_submissions(faulty, known_cluster):
-    """The number of the latest submission is read from the same list."""
-    add_jobs(faulty, 10)
-    faulty.add("gone__attempt4")
-    known = known_cluster()
-    states(known, names(10))
-    assert known.book.listed_number("gone", is_needed=True) == 4
-    assert faulty.lists == 1
 
 
 # ---------------------------------------------------------------- v1 lists of 0.8 to 0.14, mocked tests
@@ -396,16 +271,3 @@ def test_more_jobs_than_are_kept(new_cluster, rest, clock):
         assert known.book.status(f"j{number}", of_many=True).succeeded
     assert looked_up(rest) == ["j20998", "j20999", "jobs?username=admin", "j500"]
     assert known.book.arrays() == [new, old]
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_an_end_that_is_known_is_newer_than_a_list(faulty, known_cluster, release):
-    """A list that shows the job as running is up to 10 s old."""
-    faulty.release = release
-    add_jobs(faulty, 4, runs_for=5.0)
-    known = known_cluster()
-    states(known, names(3))
-    assert requests(faulty)[1] == 1
-    known.clock.advance(6.0)
-    assert known.book.status("j3").succeeded
-    assert known.book.status("j3", of_many=True).succeeded

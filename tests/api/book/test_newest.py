@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from api_stories import lookups
 
 from luigi_pai.api.book.search import Search
 from luigi_pai.api.polling import Polling
@@ -17,76 +18,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning
 
 ROLE = TaskRole("main", "true")
 
-RELEASES = ("0.7.1", "0.15.0", "1.0.1", "1.8.0")
-GET = ("GET", r"/api/v\d/jobs/(admin~)?train")
-
 
 @pytest.fixture
 def cluster(faulty, new_cluster, clock):
     return new_cluster(faulty.url, clock=clock, polling=Polling(patience=100))
-
-
-def lookups(faulty) -> list[str]:
-    """Return the names that were looked up, in order."""
-    paths = [path for method, path in faulty.calls if method == "GET" and "/jobs/" in path]
-    return [path.rsplit("/", 1)[1].removeprefix("admin~") for path in paths]
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_nothing_is_found_where_nothing_is(faulty, cluster, release):
-    """No entry."""
-    faulty.release = release
-    assert cluster.book.latest("train") is None
-
-
-@pytest.mark.parametrize("state", ["RUNNING", "SUCCEEDED"])
-def test_the_first_is_found_where_it_goes_on_or_succeeded(faulty, cluster, state):
-    """Nothing else is asked for."""
-    faulty.add("train", ends_as=state)
-    found = cluster.book.latest("train")
-    assert (found.number, found.status.finished, found.succeeded) == (
-        1,
-        state != "RUNNING",
-        state == "SUCCEEDED",
-    )
-    assert not found.posted
-    assert lookups(faulty) == ["train"]
-
-
-@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
-def test_behind_a_failed_one_the_next_is_looked_for(faulty, cluster, release):
-    """To the first that is unknown."""
-    faulty.release = release
-    for name in ("train", "train__attempt2", "train__attempt3"):
-        faulty.add(name, ends_as="FAILED", exit_code=1)
-    found = cluster.book.latest("train")
-    assert (found.number, found.status.name) == (3, "train__attempt3")
-    assert lookups(faulty)[-4:] == ["train", "train__attempt2", "train__attempt3", "train__attempt4"]
-
-
-def test_a_second_search_begins_at_the_newest_that_was_seen(faulty, cluster, clock):
-    """And looks behind it when that has failed by now."""
-    faulty.add("train", ends_as="FAILED")
-    faulty.add("train__attempt2", runs_for=3600)
-    cluster.book.latest("train")
-    faulty.calls.clear()
-    assert cluster.book.latest("train").number == 2
-    assert lookups(faulty) == ["train__attempt2"]
-    clock.advance(3601)
-    faulty.jobs["train__attempt2"].ends_as = "FAILED"
-    faulty.add("train__attempt3")
-    assert cluster.book.latest("train").number == 3
-
-
-def test_a_server_that_has_forgotten_the_newest_is_searched_from_the_first(faulty, cluster, clock):
-    """Another server may answer by now."""
-    faulty.add("train", ends_as="FAILED")
-    faulty.add("train__attempt2", runs_for=3600)
-    cluster.book.latest("train")
-    faulty.jobs.clear()
-    clock.advance(31)
-    assert cluster.book.latest("train") is None
-    assert lookups(faulty)[-2:] == ["train__attempt2", "train"]
 
 
 @dataclass(frozen=True)
@@ -220,15 +155,6 @@ def test_a_name_of_somebody_else_is_an_error(faulty, cluster):
     assert caught.value.job_name == "train"
 
 
-def test_transient_errors_of_a_lookup_are_retried(faulty, cluster):
-    """A truncated answer, a 500, a reset, a gateway's page; of a server that has answered before."""
-    cluster.book.latest("train")
-    faulty.add("train")
-    for kind in ("truncated", 500, "reset", 502):
-        faulty.fail(*GET, kind, times=3)
-    assert cluster.book.latest("train").succeeded
-
-
 def test_a_server_that_stays_away_is_given_up_after_poll_patience(faulty, cluster, clock):
     """That of the caller, where it names one: complete() asks for seconds only."""
     cluster.book.latest("other")
@@ -237,16 +163,6 @@ def test_a_server_that_stays_away_is_given_up_after_poll_patience(faulty, cluste
     with pytest.raises(ServerFault):
         cluster.book.latest("train", patience=2)
     assert 2 <= clock.monotonic() - began < 3
-
-
-def test_a_server_that_was_never_there_is_not_waited_for(faulty, cluster, clock):
-    """A wrong address is no outage."""
-    faulty.down()
-    with pytest.raises(ClusterUnreachable, match="Connection refused"):
-        cluster.book.latest("train")
-    with pytest.raises(ClusterUnreachable, match="Connection refused"):
-        Posting(cluster.book, "train").post(PaiJob("train", "x", [ROLE]))
-    assert clock.slept == []
 
 
 def test_an_address_without_a_server_is_found_out_once(faulty, cluster, clock, in_forks):
@@ -268,14 +184,6 @@ def test_an_address_without_a_server_is_found_out_once(faulty, cluster, clock, i
 
 
 # ---------------------------------------------------------------- the list
-
-
-def test_the_latest_submission_is_found_in_the_list(faulty, cluster):
-    """Of work whose first jobs are forgotten; one list serves all work for some seconds."""
-    for name in ("a__attempt2", "a__attempt5", "a__attempt4", "b", "c__attempt3"):
-        faulty.add(name)
-    assert [cluster.book.listed_number(name, is_needed=True) for name in "abcd"] == [5, 0, 3, 0]
-    assert faulty.lists == 1
 
 
 def test_the_list_is_one_for_a_family_of_processes(faulty, cluster, clock, in_forks):
