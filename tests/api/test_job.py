@@ -18,7 +18,6 @@ from luigi_pai.errors import (
     PaiJobFailed,
     PaiJobLost,
     PaiJobTimeout,
-    ServerFault,
 )
 from luigi_pai.jobspec.job import PaiJob, TaskRole
 
@@ -233,17 +232,6 @@ def test_only_a_job_is_submitted(faulty, faulty_cluster):
     assert faulty.calls == []
 
 
-def test_waiting_ends_at_its_timeout(faulty, faulty_cluster, clock):
-    """The job continues, and may be waited for again."""
-    faulty.plan = {"runs_for": 3600}
-    job, began = faulty_cluster.submit(job_of()), clock.monotonic()
-    with pytest.raises(TimeoutError, match=r"^job 'j' has not ended within 60 s; it continues$"):
-        job.wait(60)
-    assert clock.monotonic() - began >= 60
-    assert faulty.count("PUT", "/executionType$") == 0
-    assert job.wait(timeout=7200).succeeded
-
-
 def test_a_finished_job_is_asked_for_once(faulty, faulty_cluster):
     """Its end is remembered, and handed to on_change too."""
     faulty.add("j")
@@ -251,35 +239,6 @@ def test_a_finished_job_is_asked_for_once(faulty, faulty_cluster):
     assert [job.wait(on_change=changes.append) for _ in range(3)] == changes
     assert job.status() == changes[0]
     assert len(faulty.calls) == 1
-
-
-def test_each_change_is_shown_once(faulty, faulty_cluster):
-    """The first status too."""
-    faulty.plan = {"runs_for": 60}
-    changes = []
-    faulty_cluster.submit(job_of()).wait(on_change=lambda status: changes.append(status.raw_state))
-    assert changes == ["RUNNING", "SUCCEEDED"]
-
-
-def test_a_job_that_is_not_shown_right_after_its_submission_is_waited_for(faulty, faulty_cluster):
-    """A server may need a moment: who has just submitted a job is not told that there is none."""
-    missing = {"code": "NoJobError", "message": "Job j is not found."}
-    faulty.fail("GET", "/jobs/j$", 404, times=4, body=missing)
-    job, changes = faulty_cluster.submit(job_of()), []
-    assert job.wait(on_change=lambda status: changes.append(status.raw_state)).succeeded
-    assert changes == ["SUBMITTED", "SUCCEEDED"]
-
-
-def test_a_submitted_job_that_is_never_shown_is_lost(faulty, faulty_cluster, clock):
-    """The moment that a server is given is a minute."""
-    faulty.plan = {"runs_for": 3600}
-    job = faulty_cluster.submit(job_of())
-    faulty_cluster.reset()
-    faulty.jobs.clear()
-    began = clock.monotonic()
-    with pytest.raises(PaiJobLost):
-        job.wait()
-    assert 60 <= clock.monotonic() - began < 75
 
 
 def test_a_job_that_the_server_loses_is_lost(faulty, faulty_cluster, clock):
@@ -305,17 +264,6 @@ def test_a_job_that_the_server_loses_is_lost(faulty, faulty_cluster, clock):
     )
     assert caught.value.job_name == "j"
     assert 160 <= clock.monotonic() - began < 220
-
-
-def test_a_job_that_runs_too_long_is_stopped(faulty, faulty_cluster):
-    """And its failure says so."""
-    faulty.plan = {"runs_for": 3600}
-    job = faulty_cluster.submit(job_of())
-    assert job.wait(run_timeout=60).raw_state == "STOPPED"
-    assert faulty.count("PUT", "/executionType$") == 1
-    error = job.failure()
-    assert type(error) is PaiJobTimeout
-    assert "\n  it was stopped because it ran for longer than run_timeout\n" in str(error)
 
 
 @pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
@@ -352,20 +300,6 @@ def test_transient_errors_are_waited_out(faulty, faulty_cluster, kind):
     faulty.fail("GET", "/jobs/j$", kind, times=4)
     job = faulty_cluster.job("j")
     assert job.wait(on_change=lambda _: faulty.fail("GET", "/jobs/j$", kind, times=4)).succeeded
-
-
-@pytest.mark.parametrize(("kind", "error"), [("reset", ClusterUnreachable), (500, ServerFault)])
-def test_a_server_that_stays_away_is_given_up(faulty, faulty_cluster, clock, kind, error):
-    """After the patience of the cluster's settings; the job goes on."""
-    faulty.plan = {"runs_for": 3600}
-    job = faulty_cluster.submit(job_of())
-    job.status()
-    faulty.fail("GET", "/jobs/j$", kind, times=float("inf"))
-    began = clock.monotonic()
-    with pytest.raises(error):
-        job.wait()
-    assert 100 <= clock.monotonic() - began < 130
-    assert faulty.count("PUT") == 0
 
 
 def test_an_interrupted_wait_leaves_the_job_alone(faulty, faulty_cluster, clock):

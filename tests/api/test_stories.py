@@ -29,6 +29,19 @@ def test_many_jobs(story, steps):
     story.play(steps)
 
 
+@stories("job")
+def test_a_job(story, steps):
+    """A handle waits for its job, and tells how it ended."""
+    story.play(steps)
+
+
+@pytest.mark.slow
+@stories("watching")
+def test_watched_jobs(story, steps):
+    """Many jobs are watched by lists, and few lookups of single jobs."""
+    story.play(steps)
+
+
 @stories("cluster")
 def test_a_cluster(story, steps):
     """The dialect, the cached statuses, and the repeated requests of a cluster."""

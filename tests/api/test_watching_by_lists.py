@@ -14,7 +14,6 @@ from luigi_pai.api.watched import Deadline, Outcome
 from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import JobNotFound
 
-RELEASES = ["0.7.1", "1.8.0"]
 NAMES = [f"j{number}" for number in range(30)]
 
 
@@ -52,27 +51,6 @@ def lookups(pai):
     return Counter(path.rpartition("/")[2].removeprefix("admin~") for path in paths)
 
 
-def ends(updates):
-    return {update.name: update.status.raw_state for update in updates if update.outcome is Outcome.ENDED}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("release", RELEASES)
-def test_many_jobs_are_watched_by_lists(faulty, known_cluster, follow, clock, release):
-    """No job is looked up alone that has not failed; all ends are noticed within a fraction of the run."""
-    faulty.release = release
-    add_jobs(faulty, waits_for=5, runs_for=300)
-    watcher = watching(known_cluster())
-    start = clock.monotonic()
-    updates = follow(watcher)
-    assert ends(updates) == dict.fromkeys(NAMES, "SUCCEEDED")
-    assert clock.monotonic() - start < 305 + 31
-    assert lookups(faulty) == {"j0": 1}
-    assert faulty.lists < 90
-    changes = Counter(update.status.raw_state for update in updates)
-    assert changes == dict.fromkeys(("WAITING", "RUNNING", "SUCCEEDED"), 30)
-
-
 @pytest.mark.slow
 def test_many_long_jobs_are_three_lists_a_minute(faulty, known_cluster, follow):
     """At most, once they have run for some minutes: the waits of single jobs are 30 s then."""
@@ -88,14 +66,6 @@ def test_many_long_jobs_are_three_lists_a_minute(faulty, known_cluster, follow):
     follow(watcher, 300)
     assert 10 <= faulty.lists - before <= 15
     assert lookups(faulty) == {"j0": 1}
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_few_jobs_are_looked_up_alone(faulty, known_cluster, follow, count):
-    """As if each were the only one."""
-    add_jobs(faulty, runs_for=60)
-    assert len(ends(follow(watching(known_cluster(), NAMES[:count])))) == count
-    assert faulty.lists == 0
 
 
 @pytest.mark.slow
@@ -114,22 +84,6 @@ def test_a_young_job_among_old_ones_is_looked_up_alone(faulty, known_cluster, fo
     assert 2 <= clock.monotonic() - start < 2.5
     assert lookups(faulty)["young"] > 5
     assert faulty.lists <= 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("state", ["FAILED", "STOPPED"])
-def test_a_failed_job_is_looked_up_once(faulty, known_cluster, follow, release, state):
-    """A list has neither its diagnostics nor its tasks. One that has succeeded is not looked up."""
-    faulty.release = release
-    for name in NAMES:
-        failed = {"ends_as": state, "exit_code": 3, "diagnostics": "why"} if name in NAMES[5:9] else {}
-        faulty.add(name, runs_for=60, **failed)
-    updates = follow(watching(known_cluster()))
-    assert ends(updates) == dict.fromkeys(NAMES, "SUCCEEDED") | dict.fromkeys(NAMES[5:9], state)
-    assert lookups(faulty) == {"j0": 1} | dict.fromkeys(NAMES[5:9], 1)
-    failed = [update.status for update in updates if update.status.raw_state == state]
-    assert {(status.exit_code, status.diagnostics) for status in failed} == {(3, "why")}
 
 
 def test_the_end_in_a_list_is_that_of_a_lookup(faulty, known_cluster, follow):
@@ -159,72 +113,7 @@ def test_what_a_list_lacks_is_no_change(faulty, known_cluster, follow):
 # ---------------------------------------------------------------- what is not in the list
 
 
-@pytest.mark.slow
-def test_jobs_that_lists_omit_are_looked_up_alone(faulty, known_cluster, follow):
-    """Those of virtual clusters that LTP hides; the others go on by lists, no more of them than before."""
-    faulty.release = "ltp-1.5"
-    add_jobs(faulty, runs_for=600)
-    for name in NAMES[:5]:
-        faulty.jobs[name].config["virtualCluster"] = "left"
-    faulty.left_clusters = {"left"}
-    updates = follow(watching(known_cluster()))
-    assert ends(updates) == dict.fromkeys(NAMES, "SUCCEEDED")
-    assert set(lookups(faulty)) == set(NAMES[:5])
-    assert faulty.lists < 90
-
-
-@pytest.mark.slow
-def test_a_job_that_has_vanished_is_lost(faulty, known_cluster, follow):
-    """After a minute of lookups that do not find it."""
-    add_jobs(faulty, runs_for=600)
-    watcher = watching(known_cluster())
-    follow(watcher, 60)
-    del faulty.jobs["j20"]
-    updates = follow(watcher, 200)
-    assert [(update.name, update.outcome) for update in updates] == [("j20", Outcome.LOST)]
-    assert set(lookups(faulty)) == {"j0", "j20"}
-
-
-@pytest.mark.slow
-def test_lists_that_lag_behind_are_tried_again(faulty, known_cluster, follow):
-    """They have none of the jobs for a minute after the submission, and all of them later."""
-    add_jobs(faulty, runs_for=3600)
-    known = known_cluster()
-    watcher = watching(known)
-    faulty.fail("GET", r"/jobs\?", 200, times=2, body=[])
-    follow(watcher, 120)
-    faulty.calls.clear()
-    follow(watcher, 300)
-    assert not lookups(faulty)
-    assert 10 <= faulty.lists <= 20
-
-
-@pytest.mark.slow
-def test_another_users_job_of_the_same_name_is_not_mine(faulty, known_cluster, follow):
-    """0.15 lists the jobs of all users: my job is missing, which is what its lookup says."""
-    faulty.release = "0.15.0"
-    add_jobs(faulty, runs_for=60)
-    faulty.add("j20", runs_for=60, username="bob")
-    updates = follow(watching(known_cluster()))
-    outcomes = {update.name: update.outcome for update in updates}
-    assert outcomes == dict.fromkeys(NAMES, Outcome.ENDED) | {"j20": Outcome.LOST}
-
-
 # ---------------------------------------------------------------- lists that fail, and their pace
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [500, 403, 429, "reset"])
-def test_a_list_that_fails_is_replaced_by_lookups(faulty, known_cluster, follow, clock, kind):
-    """All ends are noticed all the same, and lists are tried again ever more rarely."""
-    add_jobs(faulty, NAMES[:8], runs_for=120)
-    faulty.fail("GET", r"/jobs\?", kind, times=10_000, body='{"code": "X", "message": "no"}')
-    start = clock.monotonic()
-    updates = follow(watching(known_cluster(), NAMES[:8]))
-    assert ends(updates) == dict.fromkeys(NAMES[:8], "SUCCEEDED")
-    assert clock.monotonic() - start < 120 + 31
-    assert len(lookups(faulty)) == 8
-    assert faulty.lists <= 18  # a reset one counts twice
 
 
 @pytest.mark.slow
@@ -316,36 +205,6 @@ def test_a_watcher_knows_its_jobs(faulty, known_cluster):
         known.book.status("j1")
     watcher.add(known.book.status("j0"))
     assert ("j0" in watcher, "j1" in watcher, len(watcher)) == (True, False, 1)
-
-
-@pytest.mark.slow
-def test_lists_are_made_again_soon_after_an_outage(faulty, known_cluster, follow):
-    """Not minutes later, in which each job would be looked up alone: lists failed as all requests did."""
-    add_jobs(faulty, runs_for=36_000)
-    watcher = watching(known_cluster())
-    follow(watcher, 600)
-    faulty.down()
-    follow(watcher, 1200)
-    faulty.up()
-    follow(watcher, 60)
-    faulty.calls.clear()
-    follow(watcher, 240)
-    assert lookups(faulty) == {}
-    assert 5 < faulty.lists < 20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [502, "reset"])
-def test_an_outage_is_met_by_one_request_for_all_jobs(faulty, known_cluster, follow, fault):
-    """Not by one for each: 50 jobs, a minute."""
-    for number in range(50):
-        faulty.add(f"m{number}", runs_for=36_000)
-    watcher = watching(known_cluster(), [f"m{number}" for number in range(50)])
-    follow(watcher, 300)
-    faulty.fail("*", "", fault, times=float("inf"))
-    faulty.calls.clear()
-    follow(watcher, 60)
-    assert 3 < len(faulty.calls) < 60
 
 
 def test_a_step_ends_though_more_jobs_are_due(faulty, known_cluster, clock, monkeypatch):

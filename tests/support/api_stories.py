@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,10 @@ import yaml
 from places import DATA
 
 from luigi_pai.api.polling import Polling
+from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.api.submitting import Posting
+from luigi_pai.api.watched import Outcome
+from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import PaiError
 from luigi_pai.jobspec.job import PaiJob, TaskRole
 
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from faulty_pai import FaultyPai
 
     from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.job import Job
+    from luigi_pai.api.watched import Update
 
 __all__ = ["Story", "lookups", "stories"]
 
@@ -28,15 +34,15 @@ PATHS = {"JOBS": r"/api/v\d/jobs/?$", "TRAIN": r"/api/v\d/jobs/(admin~)?train", 
 
 
 def stories(section: str) -> pytest.MarkDecorator:
-    """Run a test for each story of a section of ``tests/data/api/stories.yaml``, for each of its releases."""
+    """Run a test for each story of a section of ``stories.yaml``, for each of its releases or its faults."""
     read = yaml.safe_load((DATA / "api" / "stories.yaml").read_text("utf-8"))[section]
     cases = []
     for name, (first, *steps) in read.items():
-        several = first["releases"] if isinstance(first, dict) and "releases" in first else None
-        if several is None:
-            cases.append(pytest.param([first, *steps], id=name))
+        ((what, given),) = first.items() if isinstance(first, dict) else [(first, None)]
+        if what in ("releases", "kinds"):
+            cases += [pytest.param([{what[:-1]: one}, *steps], id=f"{name} ({one})") for one in given]
         else:
-            cases += [pytest.param([{"release": one}, *steps], id=f"{name} ({one})") for one in several]
+            cases.append(pytest.param([first, *steps], id=name))
     return pytest.mark.parametrize("steps", cases)
 
 
@@ -60,6 +66,9 @@ class Story:
     def __init__(self, pai: FaultyPai, clock: MovableClock, make: Callable[..., Cluster]) -> None:
         self._pai, self._clock, self._make = pai, clock, make
         self._made: Cluster | None = None
+        self._handles: dict[str, Job] = {}
+        self._changes: list[str] = []
+        self._updates: list[Update] = []
 
     def play(self, steps: list[Any]) -> None:
         for step in steps:
@@ -78,16 +87,22 @@ class Story:
     def release(self, release: str) -> None:
         self._pai.release = release
 
+    def kind(self, kind: int | str) -> None:
+        """Set the kind of the faults that are KIND."""
+        self._kind = kind
+
     def server(self, about: dict[str, Any]) -> None:
         """Set attributes of the server."""
         for name, value in about.items():
             setattr(self._pai, name, value)
 
     def cluster(self, about: dict[str, Any]) -> None:
-        """Use a new cluster; with ``known``, its API version need not be found out."""
+        """Use a new cluster of little patience; a ``known`` one has the usual, and the right dialect."""
         if about.get("known"):
             about = {"api_version": "v1" if self._pai.release == "0.7.1" else "v2"}
-        self._made = self._make(self._pai.url, clock=self._clock, polling=Polling(patience=100), **about)
+        else:
+            about = {"polling": Polling(patience=100), **about}
+        self._made = self._make(self._pai.url, clock=self._clock, **about)
 
     def add(self, jobs: dict[str, dict[str, Any]]) -> None:
         """Put jobs on the server; ``j0..9`` are ten, and ``ago`` is the age of one in seconds."""
@@ -98,7 +113,8 @@ class Story:
 
     def change(self, jobs: dict[str, dict[str, Any]]) -> None:
         for name, about in jobs.items():
-            vars(self._pai.jobs[name]).update(about)
+            for one in _names(name):
+                vars(self._pai.jobs[one]).update(about)
 
     def forget(self, _given: None) -> None:
         self._pai.jobs.clear()
@@ -106,10 +122,14 @@ class Story:
     def fail(self, given: list[Any]) -> None:
         """Let requests fail: method, path, kind, and more."""
         method, path, kind, *more = given
+        kind = self._kind if kind == "KIND" else kind
         self._pai.fail(method, PATHS.get(path, path), kind, **(more[0] if more else {}))
 
-    def heal(self, _given: None) -> None:
-        self._pai.faults.clear()
+    def vanish(self, name: str) -> None:
+        del self._pai.jobs[name]
+
+    def reset(self, _given: None) -> None:
+        self._cluster.reset()
 
     def down(self, _given: None) -> None:
         self._pai.down()
@@ -147,7 +167,7 @@ class Story:
         """Submit jobs by ``Cluster.submit``; the state of each then."""
 
         def ask(name: str) -> str:
-            handle = self._cluster.submit(_job(name))
+            handle = self._handles[name] = self._cluster.submit(_job(name))
             assert handle.name == name
             return handle.status().raw_state
 
@@ -169,8 +189,51 @@ class Story:
         """Look jobs up by their handles."""
         self._call(outcomes, lambda name: self._cluster.job(name).status().raw_state)
 
-    def wait(self, outcomes: dict[str, Any]) -> None:
-        self._call(outcomes, lambda name: self._cluster.job(name).wait().raw_state)
+    def sent(self, name: str) -> None:
+        """Submit a job, and do not look it up."""
+        self._handles[name] = self._cluster.submit(_job(name))
+
+    def wait(self, outcomes: dict[str, Any], **limits: float) -> None:
+        """Wait for jobs; all limits of the waiting are in ``limits``."""
+        self._changes.clear()
+
+        def ask(name: str) -> str:
+            handle = self._handles.setdefault(name, self._cluster.job(name))
+            shown = lambda status: self._changes.append(status.raw_state)  # noqa: E731
+            return handle.wait(on_change=shown, **limits).raw_state
+
+        self._call(outcomes, ask)
+
+    def wait_within(self, given: list[Any]) -> None:
+        """Wait for jobs with limits: the names of the limits with their seconds, and the outcomes."""
+        limits, outcomes = given
+        self.wait(outcomes, **limits)
+
+    def failure(self, outcomes: dict[str, str]) -> None:
+        """Compare the error of a failed job: its class and a pattern in its text."""
+
+        def ask(name: str) -> None:
+            error = self._handles[name].failure()
+            assert error is not None
+            raise error
+
+        self._call(outcomes, ask)
+
+    def watch(self, names: list[str]) -> None:
+        """Watch jobs that were submitted just now; one of them is looked up then."""
+        every = [one for name in names for one in _names(name)]
+        self._cluster.job(every[0]).status()
+        self._watcher = Watcher(self._cluster.book)
+        for name in every:
+            self._watcher.add(JobStatus(name, JobState.WAITING, raw_state="WAITING"), new=True)
+
+    def follow(self, seconds: float | None) -> None:
+        """Step until nothing is watched any more, or for some seconds."""
+        self._updates, watcher = [], self._watcher
+        end = self._clock.monotonic() + (seconds or 100_000)
+        while len(watcher) and self._clock.monotonic() + watcher.idle() < end:
+            self._clock.sleep(watcher.idle())
+            self._updates += watcher.step()
 
     def stop(self, outcomes: dict[str, Any]) -> None:
         self._call(outcomes, self._cluster.stop)
@@ -205,6 +268,39 @@ class Story:
 
     # what came of it
 
+    def changes(self, expected: list[str]) -> None:
+        """Compare the states that the last ``wait`` has shown."""
+        assert self._changes == expected
+
+    def ends(self, expected: dict[str, str]) -> None:
+        """Compare the last states of the jobs whose watching has ended; LOST is one, too."""
+        ended = [update for update in self._updates if update.outcome is not Outcome.CHANGED]
+        found = {u.name: "LOST" if u.outcome is Outcome.LOST else u.status.raw_state for u in ended}
+        assert found == {one: state for name, state in expected.items() for one in _names(name)}
+
+    def failed_with(self, facts: dict[str, Any]) -> None:
+        """Compare facts of all jobs that have failed or were stopped."""
+        failed = [u.status for u in self._updates if u.status.finished and not u.status.succeeded]
+        assert failed
+        assert all(getattr(status, name) == fact for status in failed for name, fact in facts.items())
+
+    def updates(self, expected: dict[str, int]) -> None:
+        """Compare how many updates there were to each state."""
+        assert Counter(update.status.raw_state for update in self._updates) == expected
+
+    def singly(self, expected: dict[str, int] | list[str]) -> None:
+        """Compare how often each job was looked up alone, or which jobs were."""
+        names = Counter(lookups(self._pai))
+        if isinstance(expected, list):
+            assert set(names) == {one for name in expected for one in _names(name)}
+        else:
+            assert names == {one: count for name, count in expected.items() for one in _names(name)}
+
+    def between(self, expected: dict[str, list[int]]) -> None:
+        """Compare counts of the server with bounds."""
+        for name, (least, most) in expected.items():
+            assert least <= getattr(self._pai, name) <= most, (name, getattr(self._pai, name))
+
     def dialect(self, version: str) -> None:
         assert self._cluster.book.api.dialect.version == version
 
@@ -212,8 +308,8 @@ class Story:
         """Compare ``posts``, ``submissions``, ``logins``, ``lists`` and other counts of the server."""
         assert {name: getattr(self._pai, name) for name in expected} == expected
 
-    def at_most(self, expected: dict[str, int]) -> None:
-        assert all(getattr(self._pai, name) <= most for name, most in expected.items())
+    def calls_between(self, bounds: list[int]) -> None:
+        assert bounds[0] <= len(self._pai.calls) <= bounds[1]
 
     def posts(self, names: list[str]) -> None:
         assert self._pai.posts() == names
