@@ -77,7 +77,7 @@ def requests_of(rest):
         for index, case in enumerate(cases)
     ],
 )
-def test_an_exchange(new_session, rest, play, recorded_by, server, case):
+def test_an_exchange(new_session, clock, rest, play, recorded_by, server, case):
     """The result of a request, or its error with class, status, code and message."""
     observed = recorded_by(server)
     for step in steps_of(case):
@@ -88,7 +88,7 @@ def test_an_exchange(new_session, rest, play, recorded_by, server, case):
     about = {"token": "application-token"} | {
         key: case[key] for key in ("token", "password", "username") if key in case
     }
-    dialect = (V1Dialect if server == "v0.7.1" else V2Dialect)(new_session(URL, **about))
+    dialect = (V1Dialect if server == "v0.7.1" else V2Dialect)(new_session(URL, clock, **about))
     last = observed[steps_of(case)[-1]] if steps_of(case) else {"req": "", "message": ""}
     name = last["req"].partition("~")[2].partition("/")[0]
     if "fails" in case:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
+from luigi_pai.api.job_failure import NEXT_SUBMISSION, deciding_task, job_failure
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.api.watched import Deadline
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
@@ -187,6 +187,12 @@ def test_a_job_that_was_stopped_for_a_deadline_is_a_timeout(new_cluster, missed,
         f"  it was stopped because it {verb} for longer than {missed.value}\n"
         "  job page: http://pai.test:9286/view.html?jobName=j"
     )
+
+
+@pytest.mark.parametrize(("count", "found"), [(1, True), (2, False)])
+def test_a_task_that_nothing_names_decides_the_end_if_it_is_the_only_one(count, found):
+    tasks = tuple(TaskStatus("w", index) for index in range(count))
+    assert (deciding_task(JobStatus("j", JobState.FAILED, tasks=tasks)) is not None) == found
 
 
 def test_a_log_cannot_draw_on_the_terminal(cluster, rest):

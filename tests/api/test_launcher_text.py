@@ -176,5 +176,6 @@ def test_the_log_of_a_node_is_read_from_its_beginning(cluster, rest):
     """Without ``start``, YARN shows the last 4 KB of a log, and does not say so."""
     rest.get("http://pai.test:9186/api/v1/jobs/j", json=reply(None, w0=1))
     rest.get(f"{NODE}/c3/core/stdout?start=0", body="all of it")
-    rest.get(f"{NODE}/c3/core/stderr?start=0", body="")
-    assert cluster.job("j").logs("worker", 3) == {"stdout": "all of it", "stderr": ""}
+    page = "<html><pre>an old page</pre><pre class='log'>1 &lt; 2</pre></html>"
+    rest.get(f"{NODE}/c3/core/stderr?start=0", body=page, content_type="text/html")
+    assert cluster.job("j").logs("worker", 3) == {"stdout": "all of it", "stderr": "1 < 2"}
