@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import configparser
+import argparse
 import functools
-import logging
 import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import luigi
 import luigi.configuration
+from luigi.parameter import ParameterVisibility
 
-from luigi_pai.config_checks import split_urls, tls_verify
-from luigi_pai.config_file import (
-    SECTION,
-    chosen_section,
-    configuration,
-    has_key,
-    is_given_to_luigi,
-    misspelled_sections,
-    unknown_keys,
-    unreadable_files,
-    unset_variables,
-)
-from luigi_pai.errors import ConfigError
-from luigi_pai.settings import SETTINGS, Scope, Settings
+from luigi_pai.cluster_settings import ClusterSettings, section_values
+from luigi_pai.config_file import SECTION, chosen_section, configuration
+from luigi_pai.settings import SETTINGS, Scope, split_urls, tls_verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from typing import NoReturn
 
     from luigi_pai.api.cluster import Cluster
 
 __all__ = ["HdfsAccount", "OpenPai"]
 
 _LUIGIS_PORT = 50070  # Luigi's default for port in [webhdfs]
-_KINDS = {luigi.BoolParameter: "true or false", luigi.IntParameter: "a whole number"}
-
-logger = logging.getLogger("luigi-interface")
 
 
 @dataclass(frozen=True)
@@ -55,6 +41,58 @@ class HdfsAccount:
     auth: str
 
 
+class _RefusedOption(argparse.Action):
+    """An option that ends the command: every account of the machine can read a command line."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,  # noqa: ARG002
+        values: object,  # noqa: ARG002  the secret
+        option_string: str | None = None,
+    ) -> NoReturn:
+        key = str(option_string).rpartition("-")[2]
+        parser.exit(
+            2,
+            f"{parser.prog}: {option_string} is not accepted, because other users can read command lines; "
+            f"nothing was run. Write {key} = ${{PAI_{key.upper()}}} into luigi.cfg, and set this environment "
+            "variable\n",
+        )
+
+
+class _SecretParameter(luigi.OptionalParameter):
+    """A setting that is in no log, task ID or message to the scheduler, and refused on a command line."""
+
+    def __init__(self, **declared: Any) -> None:
+        super().__init__(significant=False, visibility=ParameterVisibility.PRIVATE, **declared)
+
+    @classmethod
+    def _parser_kwargs(cls, *names: Any) -> dict[str, Any]:
+        """Return the arguments of ``add_argument`` for the option that Luigi makes of each parameter."""
+        return {**super()._parser_kwargs(*names), "action": _RefusedOption}  # type: ignore[no-untyped-call]
+
+
+def _parameters() -> type:
+    """Return a class that has Luigi's parameter of each setting, which gives it an option of ``luigi``."""
+    classes = {**vars(luigi), "SecretParameter": _SecretParameter}
+    return type(
+        "_Parameters",
+        (),
+        {
+            key: classes[setting.kind.parameter](default=setting.default, description=setting.text)
+            for key, setting in SETTINGS.items()
+        },
+    )
+
+
+if TYPE_CHECKING:
+
+    class _Parameters: ...
+
+else:
+    _Parameters = _parameters()
+
+
 class _Everything(set[str]):
     """A set that contains every string."""
 
@@ -62,7 +100,7 @@ class _Everything(set[str]):
         return True
 
 
-class OpenPai(Settings, luigi.Config):
+class OpenPai(_Parameters, ClusterSettings, luigi.Config):
     """The settings. Each of them has the name of a key of ``[OpenPai]`` in luigi.cfg.
 
     ``luigi.contrib.pai`` also has the first four keys. Durations are in seconds.
@@ -76,8 +114,6 @@ class OpenPai(Settings, luigi.Config):
     Attributes:
         section: the section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
     """
-
-    section = SECTION
 
     _made_for: Cluster | None = None  # if the settings are those of a Cluster that the user made
 
@@ -104,54 +140,9 @@ class OpenPai(Settings, luigi.Config):
         Raises:
             ConfigError: keys cannot be read; the text names each of them.
         """
-        try:
-            shared = {
-                name: parameter.task_value(SECTION, name)
-                for name, parameter in (params if cls.section != SECTION else ())
-                if name not in kwargs and cls._source(name) != cls.section
-            }
-            return super().get_param_values(params, args, {**shared, **kwargs})  # type: ignore[no-untyped-call]
-        except (configparser.Error, ValueError):
-            wrong = cls._unreadable(params)
-            if not wrong:
-                raise
-        raise cls._error(wrong)  # outside of the except block: a __context__ might contain a password
-
-    @classmethod
-    def _source(cls, key: str) -> str:
-        """Return the section from which a key is read."""
-        if cls.section == SECTION or SETTINGS[key].scope is Scope.CLUSTER:
-            return cls.section
-        return cls.section if has_key(cls.section, key) and not is_given_to_luigi(key) else SECTION
-
-    @classmethod
-    def _sourced(cls, problem: str) -> str:
-        """Return a problem. If its key is read from another section, that section is added after the key."""
-        key, blank, rest = problem.partition(" ")
-        is_other = key in SETTINGS and cls._source(key) != cls.section
-        return f"{key} of [{SECTION}]{blank}{rest}" if is_other else problem
-
-    @classmethod
-    def _unreadable(cls, params: Any) -> list[str]:
-        """Return the problems of the keys that cannot be read."""
-        wrong = []
-        for key, parameter in params:
-            source = cls._source(key)
-            try:
-                parameter.has_task_value(source, key)
-            except configparser.Error as error:
-                if type(error).__name__ == "InterpolationMissingEnvvarError":
-                    wrong.append(f"{key} needs {unset_variables(source, key)}; set it, or write the value")
-                else:
-                    wrong.append(f"{key} contains a single %; write %%")
-            except ValueError:
-                advice = getattr(SETTINGS[key].check, "advice", "")
-                wrong.append(f"{key} is not {_KINDS.get(type(parameter), 'a number')}: use {advice}")
-        return wrong
-
-    @classmethod
-    def _error(cls, problems: list[str]) -> ConfigError:
-        return ConfigError(f"[{cls.section}] in luigi.cfg: " + "; ".join(map(cls._sourced, problems)))
+        given = {*kwargs, *(name for name, _ in params[: len(args)])}
+        values = section_values(cls.section, given)
+        return super().get_param_values(params, args, {**values, **kwargs})  # type: ignore[no-untyped-call]
 
     @classmethod
     def current(cls, cluster: str | Cluster | None = None) -> OpenPai:
@@ -196,75 +187,13 @@ class OpenPai(Settings, luigi.Config):
         """Return the Cluster of these settings; all calls return the same object until ``reset_clusters()``.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: a setting is invalid.
         """
-        from luigi_pai.api.polling import Polling  # noqa: PLC0415  only runs need luigi_pai.api
-        from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as above
-
         if self._made_for is not None:
             return self._made_for
-        known: tuple[OpenPai, Cluster] | None = CLUSTERS.cache.get(type(self))
-        if known is not None and known[0] is self:
-            return known[1]
-        if configuration().kept.get(type(self)) is not self:
-            self.check()
-        cluster = CLUSTERS.get(
-            url=self.pai_url,
-            username=self.username,
-            password=self.password,
-            token=self.token,
-            api_version=self.api_version,
-            portal_url=self.portal_url,
-            fs_uri=self.fs_uri,
-            storage=self.storage,
-            storage_mount=self.storage_mount,
-            expiration=self.expiration,
-            verify=tls_verify(self.verify),
-            connect_timeout=self.connect_timeout,
-            read_timeout=self.read_timeout,
-            polling=Polling(self.poll_min, self.poll_max, self.poll_patience),
-            retention=self.server_retention,
-            section=self.section,
-        )
+        cluster = super().cluster()
         cluster.settings = self
-        CLUSTERS.cache.put(type(self), (self, cluster))
         return cluster
-
-    def check(self) -> None:
-        """Check all values at once. An unknown key is logged as a warning, once per process.
-
-        Raises:
-            ConfigError: values are wrong; the text names each key and valid values.
-        """
-        self._warn_of_unknown_keys()
-        problems = [*unreadable_files(self.section), *misspelled_sections()]
-        for key, setting in SETTINGS.items():
-            value = getattr(self, key)
-            if value is setting.default:
-                if setting.required and self.section != SECTION and not has_key(self.section, key):
-                    problems.append(f"{key} is not set; write {setting.required}")
-            elif setting.required and not value:
-                problems.append(f"{key} is empty; write {setting.required}")
-            elif setting.check is not None:
-                problems += setting.check.problems(key, value)
-        problems += self._contradictions()
-        if problems:
-            raise self._error(problems)
-
-    def _contradictions(self) -> Iterator[str]:
-        if self.poll_max < self.poll_min:
-            yield f"poll_max = {self.poll_max} is less than poll_min = {self.poll_min}"
-        if self.storage and bool(self.fs_uri) != bool(self.webhdfs_url):
-            yield "storage stands beside one of fs_uri and webhdfs_url; set both for an HDFS, else neither"
-
-    def _warn_of_unknown_keys(self) -> None:
-        from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as in cluster()
-
-        for key, advice in unknown_keys(self.section).items():
-            said = ("unknown key", self.section, key)
-            if not CLUSTERS.cache.get(said):
-                CLUSTERS.cache.put(said, value=True)
-                logger.warning("[%s] in luigi.cfg: unknown key %r; %s", self.section, key, advice)
 
     def hdfs_account(self) -> HdfsAccount | None:
         """Return the URLs, user and authentication of HDFS; None if no HDFS is configured.

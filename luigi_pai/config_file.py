@@ -1,25 +1,31 @@
-"""Reads the names and keys of the sections ``[OpenPai...]`` of luigi.cfg, and finds mistakes in them."""
+"""Reads the sections ``[OpenPai...]`` of luigi.cfg, and finds mistakes in them.
+
+If Luigi is loaded, its configuration is read, which a program may have changed. Otherwise ``luigi_cfg`` reads
+the same files, because importing Luigi takes longer than a short command.
+"""
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import copy
 import difflib
 import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import luigi.configuration
-from luigi.cmdline_parser import CmdlineParser
-
+from luigi_pai import luigi_cfg
 from luigi_pai.errors import ConfigError, JobNotFound, PaiApiError
-from luigi_pai.settings import SETTINGS
+from luigi_pai.settings import SETTINGS, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from luigi.cmdline_parser import CmdlineParser
 
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
@@ -36,7 +42,7 @@ _SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # may be 
 
 
 try:
-    _STARTED_IN = str(Path.cwd())  # Luigi, which is imported above, has read its configuration here
+    _STARTED_IN = str(Path.cwd())  # Luigi has read its configuration here
 except OSError:  # the folder was removed
     _STARTED_IN = ""
 
@@ -73,9 +79,10 @@ def configuration() -> Configuration:
     A change is one of the parser, a key in any section, the command line, or a variable of a ``${...}``.
     """
     global _latest  # noqa: PLW0603  a cache; if two threads fill it at once, one of them reads again later
-    parser, options = luigi.configuration.get_config(), CmdlineParser.get_instance()
+    parser, cmdline = _parser(), sys.modules.get("luigi.cmdline_parser")
+    options = cmdline.CmdlineParser.get_instance() if cmdline else None
     # The public methods of ConfigParser copy and interpolate; this runs several times for each task
-    is_toml = isinstance(parser, luigi.configuration.LuigiTomlParser)
+    is_toml = hasattr(parser, "data")
     written = (parser.data, {}) if is_toml else (parser._sections, parser._defaults)  # noqa: SLF001
     latest = _latest
     if (
@@ -89,11 +96,30 @@ def configuration() -> Configuration:
     return latest
 
 
+def _parser() -> Any:
+    """Return Luigi's parser if Luigi is loaded, else one that has read the same files."""
+    luigis = sys.modules.get("luigi.configuration")
+    return luigi_cfg.parser() if luigis is None else luigis.get_config()
+
+
+def read_value(section: str, key: str) -> Any:
+    """Return a setting as Luigi reads it: from its command line, luigi.cfg, or else the default.
+
+    Raises:
+        ValueError: the value cannot be parsed; the message may contain it.
+        configparser.Error: the value contains a single ``%``, or an environment variable that is not set.
+    """
+    setting = SETTINGS[key]
+    given = _given_to_luigi(section, key)
+    try:
+        return setting.kind.parse(given or _parser().get(section, key))
+    except (configparser.NoSectionError, configparser.NoOptionError, KeyError):
+        return setting.default
+
+
 def files_read() -> list[str]:
     """Return the configuration files of Luigi that exist."""
-    parser = luigi.configuration.get_config()
-    paths = getattr(parser, "_config_paths", [])
-    return [str(path) for path in paths if Path(path).is_file()]
+    return [str(path) for path in getattr(_parser(), "_config_paths", []) if Path(path).is_file()]
 
 
 def configuration_files() -> list[str]:
@@ -101,6 +127,8 @@ def configuration_files() -> list[str]:
 
     A relative path stands for two: in the folder in which the process was, and in which it is.
     """
+    import luigi.configuration  # noqa: PLC0415  slow to load; only what sends files needs it
+
     paths = [os.environ.get("LUIGI_CONFIG_PATH", "")]
     for parser in (luigi.configuration.LuigiConfigParser, luigi.configuration.LuigiTomlParser):
         paths += map(str, parser._config_paths)  # noqa: SLF001  Luigi tells it nowhere else
@@ -215,10 +243,17 @@ def cluster_option(section: str) -> str:
     return f" --cluster {shlex.quote(name)}" if name else ""
 
 
-def is_given_to_luigi(key: str) -> bool:
-    """Return whether Luigi's command line has ``--OpenPai-KEY``."""
+def _given_to_luigi(section: str, key: str) -> Any:
+    """Return the value of ``--OpenPai-KEY`` on Luigi's command line; None if there is none."""
     options = configuration().options
-    return options is not None and bool(getattr(options.known_args, f"{SECTION}_{key}", None))
+    return None if options is None else getattr(options.known_args, f"{section}_{key}", None)
+
+
+def section_of_key(section: str, key: str) -> str:
+    """Return the section from which a key of a section is read, which may be ``OpenPai`` instead."""
+    is_own = section == SECTION or SETTINGS[key].scope is Scope.CLUSTER
+    is_own = is_own or (has_key(section, key) and not _given_to_luigi(SECTION, key))
+    return section if is_own else SECTION
 
 
 def misspelled_sections() -> list[str]:
@@ -258,7 +293,7 @@ def has_key(section: str, key: str) -> bool:
 
 def unset_variables(section: str, key: str) -> str:
     """Return a text about the unset environment variables of a value. It shows no other part of the value."""
-    value = str(luigi.configuration.get_config().get(section, key, raw=True))
+    value = str(_parser().get(section, key, raw=True))
     unset = [name for name in _ENVIRONMENT.findall(value) if name not in os.environ]
     if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):
         return f"the environment variable {unset[0]}, not set"

@@ -1,24 +1,188 @@
-"""The declaration of each key of ``[OpenPai]``; all other code that deals with keys reads it."""
+"""The declaration of each key of ``[OpenPai]``, and the checks of values. Luigi is not imported."""
 
 from __future__ import annotations
 
-import argparse
 import enum
+import math
+import os
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-import luigi
-from luigi.parameter import ParameterVisibility
-
-from luigi_pai import config_checks as checks
+from luigi_pai.redaction import layout_hint, with_hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import NoReturn
 
-    from luigi_pai.config_checks import Check
+_SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse a shorter or longer login
+_EXIT_CODES = "exit codes and ranges of them, such as 1, 75 or 134-139"
+_CODES = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*)?")
+_HDFS = re.compile(r"(s?webhdfs|hdfs|viewfs)://[^/?#]*/?", re.IGNORECASE)
 
-P = TypeVar("P", bound="luigi.Parameter[Any]")
+
+@dataclass(frozen=True)
+class Check:
+    """The check of a value.
+
+    Attributes:
+        is_valid: whether a value is valid; it may raise ValueError or LookupError for an invalid one.
+        advice: a description of valid values.
+        fault: what an invalid value is or has.
+        login: what to use instead of a URL with a login, which is invalid and never shown; empty if the value
+            is not a URL.
+        parts: returns the parts of a value, which are checked one at a time.
+    """
+
+    is_valid: Callable[[Any], bool]
+    advice: str
+    fault: str = "is not valid"
+    login: str = ""
+    parts: Callable[[Any], Iterable[Any]] = lambda value: (value,)
+
+    def problems(self, key: str, value: object) -> list[str]:
+        """Return a problem for each invalid part of a value: the key, the part, and valid values."""
+        found = []
+        for part in self.parts(value):
+            hint, shown = "", part
+            if isinstance(part, str):
+                hint, shown = layout_hint(part), part.partition("\n")[0]  # the next line may be the password
+            try:
+                is_valid = self.is_valid(part)
+            except (LookupError, ValueError) as error:
+                is_valid = False
+                hint = hint or ("the highest port is 65535" if "0-65535" in str(error) else "")
+            if self.login and "@" in str(part):
+                found.append(f"{key} must not contain a user or password; {self.login}")
+            elif not is_valid:
+                found.append(with_hint(f"{key} = {shown!r} {self.fault}; use {self.advice}", hint))
+        return found
+
+
+def one_of(*words: str) -> Check:
+    """Return the check that a value is one of some words."""
+    return Check(words.__contains__, f"{', '.join(words[:-1])} or {words[-1]}")
+
+
+def some_of(*words: str) -> Check:
+    """Return the check that a value has no other words, in a string such as ``"a, b"`` or in a list."""
+    return Check(
+        lambda value: _are_words(value) and {*words_of(value)} <= {*words}, f"some of {', '.join(words)}"
+    )
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _are_words(value: object) -> bool:
+    is_list = isinstance(value, Iterable) and all(isinstance(word, str) for word in value)
+    return is_list and not any("," in word or not word.strip() for word in words_of(value))
+
+
+def _is_url(url: str) -> bool:
+    parts = urlsplit(url)
+    plain = url.split() == [url] and not parts.query and not parts.fragment and "$" not in url
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+
+
+def _is_tls_verify(word: str) -> bool:
+    value = tls_verify(word)
+    return isinstance(value, bool) or os.path.exists(value)  # noqa: PTH110  never raises
+
+
+def tls_verify(value: object) -> bool | str:
+    """Return the setting ``verify`` as requests takes it: True, False, or the path of a CA file."""
+    word = str(value).strip()
+    if word.lower() in ("true", "yes", "1", ""):
+        return True
+    if word.lower() in ("false", "no", "0"):
+        return False
+    return os.path.expandvars(str(Path(word).expanduser()))
+
+
+def split_urls(value: str | None) -> tuple[str, ...]:
+    """Return the URLs in a setting that takes several."""
+    return tuple(one.strip() for one in re.split("[;,]", value or "") if one.strip())
+
+
+def words_of(value: object) -> tuple[str, ...]:
+    """Return the words of a setting, which is a string such as ``"a, b"`` or a list of strings."""
+    if isinstance(value, str):
+        return tuple(word.strip() for word in value.split(",") if word.strip())
+    return tuple(map(str, value)) if isinstance(value, Iterable) else ()
+
+
+def exit_codes(value: object) -> tuple[range, ...]:
+    """Parse exit codes and ranges of exit codes.
+
+    Args:
+        value: a string such as ``"1, 128-255"``, a code, or a list of codes, ranges and strings.
+
+    Raises:
+        ValueError: the value is not valid; the message describes valid values.
+    """
+    if isinstance(value, str):
+        parts: list[object] = [*value.split(",")]
+    elif isinstance(value, Iterable) and not isinstance(value, range):
+        parts = [*value]
+    else:
+        parts = [value]
+    found = tuple(_codes(part) for part in parts)
+    if not all(found):
+        raise ValueError(_EXIT_CODES)
+    return found
+
+
+def _codes(part: object) -> range:
+    if isinstance(part, range):
+        return part
+    if isinstance(part, int) and not isinstance(part, bool):
+        return range(part, part + 1)
+    written = _CODES.fullmatch(part) if isinstance(part, str) else None
+    if written is None:
+        raise ValueError(_EXIT_CODES)
+    first = int(written[1])
+    return range(first, int(written[2] or first) + 1)
+
+
+BOOL = Check(lambda value: isinstance(value, bool), "True or False")
+COUNT = Check(_is_count, "a whole number from 1 on")
+EXIT_CODES = Check(lambda value: exit_codes(value) is not None, _EXIT_CODES)
+FOLDER = Check(
+    lambda path: not path or (path.startswith(("/", "~", "$")) and path.strip("/") != ""),
+    "an absolute path, such as /mnt/nfs1",
+)
+HDFS_URI = Check(lambda uri: not uri or _HDFS.fullmatch(uri) is not None, "hdfs://HOST:PORT")
+LIFETIME = Check(lambda value: _SHORTEST_LOGIN <= value <= _LONGEST_LOGIN, "60 to 604800 (seconds)")
+REDIRECT = Check(
+    lambda rule: not rule or _is_url(rule.format(host="h", port=1)),
+    "http://PROXY/{host}:{port}",
+    login="HDFS uses neither",
+)
+SECONDS = Check(_is_duration, "a number of seconds greater than 0")
+STORAGE = Check(
+    lambda name: not name or re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) is not None,
+    "the name of a storage of the cluster, such as nfs1; storage_path is its folder on this machine",
+)
+TLS_VERIFY = Check(_is_tls_verify, "true, false or an existing file of CA certificates")
+URL = Check(
+    lambda url: not url or _is_url(url),
+    "http://HOST:PORT or https://HOST/PATH",
+    fault="is not a valid URL",
+    login="use the keys username and password",
+)
+URLS = Check(_is_url, URL.advice, URL.fault, URL.login, split_urls)
+USER = Check(
+    lambda name: not name or not re.search(r"[\s\"'$]", name), "a name without blanks, quotation marks and $"
+)
+WORDS = Check(_are_words, "texts without commas")
 
 
 class Scope(enum.Enum):
@@ -30,158 +194,150 @@ class Scope(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Kind:
+    """The type of a setting.
+
+    Attributes:
+        parameter: the name of Luigi's parameter class for this type.
+        parse: returns the value of an entry in luigi.cfg, as this class does, or raises ValueError.
+        noun: the valid values, for the message about an entry that cannot be parsed.
+    """
+
+    parameter: str
+    parse: Callable[[Any], Any]
+    noun: str = ""
+
+
+@dataclass(frozen=True)
 class Setting:
     """The declaration of a setting.
 
     Attributes:
-        parameter: Luigi's parameter, which has the type and the description.
+        kind: its type.
         default: its default; None if it is not set.
         check: the check of its values; None if all values are valid.
         scope: where else than in ``[OpenPai]`` it can be.
+        text: its description, in lower case and without a full stop.
         required: how to set it if its section must have it; empty if the section need not.
     """
 
-    parameter: luigi.Parameter[Any]
+    kind: Kind
     default: Any
     check: Check | None
     scope: Scope
-    required: str
+    text: str
+    required: str = ""
 
     @property
     def description(self) -> str:
         """Its description as a sentence."""
-        text = self.parameter.description or ""
-        return f"{text[0].upper()}{text[1:]}."
+        return f"{self.text[0].upper()}{self.text[1:]}."
 
     @property
     def is_secret(self) -> bool:
         """Whether its value is never shown."""
-        return self.parameter.visibility is ParameterVisibility.PRIVATE
+        return self.kind is _SECRET
 
 
-class _RefusedOption(argparse.Action):
-    """An option that ends the command: every account of the machine can read a command line."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,  # noqa: ARG002
-        values: object,  # noqa: ARG002  the secret
-        option_string: str | None = None,
-    ) -> NoReturn:
-        key = str(option_string).rpartition("-")[2]
-        parser.exit(
-            2,
-            f"{parser.prog}: {option_string} is not accepted, because other users can read command lines; "
-            f"nothing was run. Write {key} = ${{PAI_{key.upper()}}} into luigi.cfg, and set this environment "
-            "variable\n",
-        )
+def _parse_bool(value: object) -> bool:
+    word = str(value).lower()
+    if word not in ("true", "false"):
+        raise ValueError(word)
+    return word == "true"
 
 
-class SecretParameter(luigi.OptionalParameter):
-    """A setting that is in no log, task ID or message to the scheduler, and refused on a command line."""
-
-    def __init__(self, **declared: Any) -> None:
-        super().__init__(significant=False, visibility=ParameterVisibility.PRIVATE, **declared)
-
-    @classmethod
-    def _parser_kwargs(cls, *names: Any) -> dict[str, Any]:
-        """Return the arguments of ``add_argument`` for the option that Luigi makes of each parameter."""
-        return {**super()._parser_kwargs(*names), "action": _RefusedOption}  # type: ignore[no-untyped-call]
+def _optional(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """Return a function that parses a string, but returns None for an empty one; a luigi.toml has values."""
+    return lambda value: (parse(value) if value else None) if isinstance(value, str) else value
 
 
-_TEXT = luigi.Parameter[str] if TYPE_CHECKING else luigi.Parameter
-_OPTIONAL, _INT, _FLOAT = luigi.OptionalParameter, luigi.IntParameter, luigi.FloatParameter
-_BOOL, _OPTIONAL_FLOAT = luigi.BoolParameter, luigi.OptionalFloatParameter
+_TEXT, _OPTIONAL = Kind("Parameter", lambda value: value), Kind("OptionalParameter", _optional(str))
+_SECRET = Kind("SecretParameter", _OPTIONAL.parse)
+_INT, _FLOAT = Kind("IntParameter", int, "a whole number"), Kind("FloatParameter", float, "a number")
+_OPTIONAL_FLOAT = Kind("OptionalFloatParameter", _optional(float), "a number")
+_BOOL = Kind("BoolParameter", _parse_bool, "true or false")
 _CLUSTER, _USER, _TASK = Scope.CLUSTER, Scope.USER, Scope.TASK
-_DECLARED: dict[luigi.Parameter[Any], Setting] = {}
 
 
-def _key(
-    kind: type[P], default: object, check: Check | None, scope: Scope, text: str, required: str = ""
-) -> P:
-    """Declare a setting. The arguments are those of ``Setting``; ``text`` is the description."""
-    parameter = kind(default=default, description=text)
-    _DECLARED[parameter] = Setting(parameter, default, check, scope, required)
-    return parameter
+_key: Any = Setting  # an object with values hides the declarations, so their type is that of the values
 
 
-# A table: the class of the parameter, default, check, scope; then the description.
+# A table: kind, default, check, scope; then the description.
 # fmt: off
 class Settings:
     """The keys of ``[OpenPai]``, in the order of their documentation."""
 
-    pai_url = _key(_TEXT, "http://127.0.0.1:9186", checks.URL, _CLUSTER,
+    pai_url: str = _key(_TEXT, "http://127.0.0.1:9186", URL, _CLUSTER,
         "rest-server of the cluster, with its path if it has one: http://HOST:9186, or "
         "https://HOST/rest-server", required="pai_url = http://HOST:9186, the URL of its rest-server")
-    username = _key(_TEXT, "admin", checks.USER, _CLUSTER,
+    username: str = _key(_TEXT, "admin", USER, _CLUSTER,
         "your name on the cluster", required="username = ..., your user name there")
-    password = _key(SecretParameter, None, None, _CLUSTER, "your password")
-    expiration = _key(_INT, 3600, checks.LIFETIME, _CLUSTER,
+    password: str | None = _key(_SECRET, None, None, _CLUSTER, "your password")
+    expiration: int = _key(_INT, 3600, LIFETIME, _CLUSTER,
         "lifetime of a login in seconds, 60 to 604800; renewed automatically")
-    token = _key(SecretParameter, None, None, _CLUSTER, "application token, used instead of the password")
-    api_version = _key(_TEXT, "auto", checks.one_of("auto", "v1", "v2"), _CLUSTER,
+    token: str | None = _key(_SECRET, None, None, _CLUSTER, "application token, used instead of the password")
+    api_version: str = _key(_TEXT, "auto", one_of("auto", "v1", "v2"), _CLUSTER,
         "API of the cluster: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8, LTP), auto to detect it")
-    fs_uri = _key(_OPTIONAL, None, checks.HDFS_URI, _CLUSTER,
+    fs_uri: str | None = _key(_OPTIONAL, None, HDFS_URI, _CLUSTER,
         "value of $PAI_DEFAULT_FS_URI on the cluster: hdfs://HOST:PORT")
-    webhdfs_url = _key(_OPTIONAL, None, checks.URLS, _CLUSTER,
+    webhdfs_url: str | None = _key(_OPTIONAL, None, URLS, _CLUSTER,
         "WebHDFS of that file system: http://HOST:PORT; with several NameNodes URL;URL")
-    webhdfs_redirect = _key(_OPTIONAL, None, checks.REDIRECT, _CLUSTER,
+    webhdfs_redirect: str | None = _key(_OPTIONAL, None, REDIRECT, _CLUSTER,
         "URL of DataNodes, if not the one that the NameNode sends: http://PROXY/{host}:{port}")
-    hdfs_user = _key(_OPTIONAL, None, checks.USER, _CLUSTER, "user on HDFS; default: username")
-    hdfs_auth = _key(_TEXT, "simple", checks.one_of("simple", "kerberos"), _CLUSTER,
+    hdfs_user: str | None = _key(_OPTIONAL, None, USER, _CLUSTER, "user on HDFS; default: username")
+    hdfs_auth: str = _key(_TEXT, "simple", one_of("simple", "kerberos"), _CLUSTER,
         "authentication on HDFS: simple, or kerberos (needs a ticket)")
-    storage = _key(_OPTIONAL, None, checks.STORAGE, _CLUSTER,
+    storage: str | None = _key(_OPTIONAL, None, STORAGE, _CLUSTER,
         "the storage of the cluster where your jobs' files are, from 0.16 on: nfs1, for example")
-    storage_path = _key(_OPTIONAL, None, checks.FOLDER, _CLUSTER,
+    storage_path: str | None = _key(_OPTIONAL, None, FOLDER, _CLUSTER,
         "where this machine has the files of the storage, if its mounts do not show it")
-    storage_mount = _key(_OPTIONAL, None, checks.FOLDER, _CLUSTER,
+    storage_mount: str | None = _key(_OPTIONAL, None, FOLDER, _CLUSTER,
         "where containers mount the storage; default: /mnt/NAME (0.16, 0.17: as the cluster says)")
-    portal_url = _key(_OPTIONAL, None, checks.URL, _CLUSTER, "web portal, for the links to a job's page")
-    verify = _key(_TEXT, "true", checks.TLS_VERIFY, _CLUSTER,
+    portal_url: str | None = _key(_OPTIONAL, None, URL, _CLUSTER, "web portal, for the links to a job's page")
+    verify: str = _key(_TEXT, "true", TLS_VERIFY, _CLUSTER,
         "check TLS certificates: true, false, or a file of CA certificates")
-    connect_timeout = _key(_FLOAT, 10.0, checks.SECONDS, _USER, "seconds to wait for a connection")
-    read_timeout = _key(_FLOAT, 30.0, checks.SECONDS, _USER, "seconds to wait for a reply")
-    poll_min = _key(_FLOAT, 0.1, checks.SECONDS, _USER, "shortest wait between two lookups of a job")
-    poll_max = _key(_FLOAT, 30.0, checks.SECONDS, _USER, "longest wait between two lookups of a job")
-    poll_patience = _key(_FLOAT, 1800.0, checks.SECONDS, _USER,
+    connect_timeout: float = _key(_FLOAT, 10.0, SECONDS, _USER, "seconds to wait for a connection")
+    read_timeout: float = _key(_FLOAT, 30.0, SECONDS, _USER, "seconds to wait for a reply")
+    poll_min: float = _key(_FLOAT, 0.1, SECONDS, _USER, "shortest wait between two lookups of a job")
+    poll_max: float = _key(_FLOAT, 30.0, SECONDS, _USER, "longest wait between two lookups of a job")
+    poll_patience: float = _key(_FLOAT, 1800.0, SECONDS, _USER,
         "how long transient errors are retried while a job runs")
-    queue_timeout = _key(_OPTIONAL_FLOAT, None, checks.SECONDS, _TASK,
+    queue_timeout: float | None = _key(_OPTIONAL_FLOAT, None, SECONDS, _TASK,
         "seconds that a job may wait in the queue before it is stopped")
-    run_timeout = _key(_OPTIONAL_FLOAT, None, checks.SECONDS, _TASK,
+    run_timeout: float | None = _key(_OPTIONAL_FLOAT, None, SECONDS, _TASK,
         "seconds that a job may run before it is stopped")
-    on_forgotten = _key(_TEXT, "fail", checks.one_of("fail", "submit"), _TASK,
+    on_forgotten: str = _key(_TEXT, "fail", one_of("fail", "submit"), _TASK,
         "what a run does if the job was submitted and the server no longer has its result: fail, or submit "
         "it again")
-    on_kill = _key(_TEXT, "leave", checks.one_of("leave", "stop"), _TASK,
+    on_kill: str = _key(_TEXT, "leave", one_of("leave", "stop"), _TASK,
         "what becomes of a job when the process that watches it is ended: leave it to the next run, or "
         "stop it")
-    logs = _key(_TEXT, "none", checks.one_of("none", "stream"), _TASK,
+    logs: str = _key(_TEXT, "none", one_of("none", "stream"), _TASK,
         "what Luigi's log shows of the containers' output while a job runs: none of it, or stream (all "
         "lines of all tasks)")
-    keep_logs = _key(_BOOL, False, checks.BOOL, _TASK,  # noqa: FBT003
+    keep_logs: bool = _key(_BOOL, False, BOOL, _TASK,  # noqa: FBT003
         "keep the logs of ended jobs in OUTPUT_DIR/_logs, on the cluster's file system")
-    max_attempts = _key(_INT, 1, checks.COUNT, _TASK,
+    max_attempts: int = _key(_INT, 1, COUNT, _TASK,
         "how often one run submits a job that fails, the first time included; a job that was stopped, by a "
         "user or at a timeout, is not submitted again")
-    retry_exit_codes = _key(_OPTIONAL, None, checks.EXIT_CODES, _TASK,
+    retry_exit_codes: str | None = _key(_OPTIONAL, None, EXIT_CODES, _TASK,
         "exit codes, of the job or its command, after which the same run submits the job again, such as "
         "75, 134-139; default: all")
-    tags = _key(_OPTIONAL, None, checks.WORDS, _TASK,
+    tags: str | None = _key(_OPTIONAL, None, WORDS, _TASK,
         "tags of jobs besides luigi and luigi:FAMILY, separated by commas (OpenPAI 1.3 and later)")
-    notify = _key(
-        _OPTIONAL, None, checks.some_of("running", "succeeded", "stopped", "failed", "retried"), _TASK,
+    notify: str | None = _key(
+        _OPTIONAL, None, some_of("running", "succeeded", "stopped", "failed", "retried"), _TASK,
         "changes of a job's state that the cluster notifies you of: some of running, succeeded, stopped, "
         "failed, retried (OpenPAI 1.5 and later)")
-    console = _key(_TEXT, "luigi", checks.one_of("luigi", "quiet"), _USER,
+    console: str = _key(_TEXT, "luigi", one_of("luigi", "quiet"), _USER,
         "what a terminal shows: all that luigi logs, or quiet, a line for each change of a job")
-    server_retention = _key(_OPTIONAL_FLOAT, None, checks.SECONDS, _CLUSTER,
+    server_retention: float | None = _key(_OPTIONAL_FLOAT, None, SECONDS, _CLUSTER,
         "seconds for which the server keeps an ended job; default: that of the release")
 # fmt: on
 
 
 SETTINGS: Mapping[str, Setting] = {
-    key: _DECLARED[value] for key, value in vars(Settings).items() if isinstance(value, luigi.Parameter)
+    key: setting for key, setting in vars(Settings).items() if isinstance(setting, Setting)
 }
 """All settings by their keys."""
 

@@ -18,7 +18,7 @@ from luigi_pai.redaction import printable, wrapped
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.diagnosis import Check
+    from luigi_pai.cli.diagnosis import Check
 
 _RESOURCES = {"gpus": "GPUS", "cpus": "CPUS", "memory_mb": "MEMORY"}
 _MIB_PER_GIB = 1024
@@ -103,7 +103,7 @@ def doctor(*, as_json: bool, image: str | None) -> None:
     """
     checks: list[Check] = []
     with plain_failures():
-        from luigi_pai.diagnosis import diagnose  # noqa: PLC0415  loads Luigi, which reads luigi.cfg
+        from luigi_pai.cli.diagnosis import diagnose  # noqa: PLC0415  loads Luigi, which reads luigi.cfg
 
         for check in diagnose(image):
             checks.append(check)

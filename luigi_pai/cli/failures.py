@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from luigi_pai.cli.tables import tell
+from luigi_pai.config_file import addressed
 from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiApiError, PaiError, ServerFault, SpecError
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
             raise
         give_up(f"luigi.cfg cannot be read: {file} is not {error.encoding.upper()}; save it as UTF-8")
     except PaiApiError as error:
-        from luigi_pai.config_file import addressed  # noqa: PLC0415  loads Luigi
-
         explained = addressed(error)
         give_up(explained, _code_of(explained))
     except PaiError as error:
@@ -80,11 +79,11 @@ def _configuration_read(error: UnicodeDecodeError) -> str | None:
 
 
 def _code_of(error: PaiError) -> int:
-    from luigi_pai.files import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded only for an error
-
-    is_wrong_path = isinstance(error, HdfsError) and error.operation == "resolve"
+    # HdfsError, which is imported only if its module is, because that loads Luigi
+    files = sys.modules.get("luigi_pai.files.errors")
+    is_wrong_path = files is not None and isinstance(error, files.HdfsError) and error.operation == "resolve"
     if is_wrong_path or str(error).startswith("pai_url is not set"):
         return EXIT_USAGE
     # a ServerFault: the rest-server lost its database, for example
-    is_away = isinstance(error, (ClusterUnreachable, HdfsUnreachable, ServerFault))
-    return EXIT_UNREACHABLE if is_away else EXIT_FAILED
+    away = (ClusterUnreachable, ServerFault, *([files.HdfsUnreachable] if files else []))
+    return EXIT_UNREACHABLE if isinstance(error, away) else EXIT_FAILED

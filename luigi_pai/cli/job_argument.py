@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -13,6 +12,8 @@ import click
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.cli.failures import complain, give_up, plain_failures
+from luigi_pai.cluster_settings import SectionSettings
+from luigi_pai.config_file import CLUSTER_VARIABLE, chosen_section
 from luigi_pai.errors import ConfigError, JobNotFound, PaiHttpError, PaiNameTaken
 from luigi_pai.jobspec.hints import closest
 from luigi_pai.jobspec.names import base_name, latest_attempts, v2_name
@@ -34,11 +35,7 @@ def connect(name: str | None = None) -> Cluster:
     Raises:
         ConfigError: a setting is missing or wrong.
     """
-    from luigi_pai.config import OpenPai  # noqa: PLC0415  loads Luigi
-
-    # Hide Luigi's warnings about Luigi's configuration, because they do not concern this command
-    logging.getLogger("luigi").setLevel(logging.ERROR)
-    return OpenPai.current(name).cluster()
+    return SectionSettings(chosen_section(name)).cluster()
 
 
 def _choose(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
@@ -46,8 +43,6 @@ def _choose(ctx: click.Context, _option: click.Parameter, name: str | None) -> N
     if name is None or ctx.resilient_parsing:  # resilient_parsing means shell completion
         return
     with plain_failures():
-        from luigi_pai.config_file import CLUSTER_VARIABLE, chosen_section  # noqa: PLC0415  loads Luigi
-
         if name:
             chosen_section(name)
     ctx.with_resource(_variable(CLUSTER_VARIABLE, name))

@@ -16,6 +16,7 @@ from luigi_pai.cli.failures import EXIT_FAILED, complain, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.listing import facts
 from luigi_pai.cli.tables import coloured, fields, tell
+from luigi_pai.config_file import cluster_option
 from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiApiError
 from luigi_pai.jobspec.names import attempt_name, base_name
@@ -175,8 +176,6 @@ def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:
 
 
 def _what_next(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
-    from luigi_pai.config_file import cluster_option  # noqa: PLC0415  loads Luigi
-
     there = cluster_option(cluster.section)
     if job.succeeded:
         return

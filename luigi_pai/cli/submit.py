@@ -18,6 +18,7 @@ from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.jobs import job_of_file
 from luigi_pai.cli.logs import print_lines, report_unreadable
 from luigi_pai.cli.tables import tell
+from luigi_pai.config_file import cluster_option
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
@@ -103,8 +104,6 @@ def submit(
         elif wait:
             _wait(handle)
         else:
-            from luigi_pai.config_file import cluster_option  # noqa: PLC0415  loads Luigi
-
             there = cluster_option(cluster.section)
             tell(f"page: {handle.url}", err=True)
             if cluster.server.gives_logs():

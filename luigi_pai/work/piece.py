@@ -7,11 +7,11 @@ import functools
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from luigi_pai.config_checks import exit_codes, words_of
 from luigi_pai.errors import ConfigError, PaiApiError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.jobspec.names import attempt_name, check_name
 from luigi_pai.runtime import attempt_of
+from luigi_pai.settings import OF_TASKS, exit_codes, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,8 +94,6 @@ class Options:
         Raises:
             ConfigError: Attributes are invalid; the message names each of them and valid values.
         """
-        from luigi_pai.settings import OF_TASKS  # noqa: PLC0415  loads Luigi
-
         own = {key: getattr(self._task, key) for key in OF_TASKS}
         checks = [(key, OF_TASKS[key], value) for key, value in own.items() if value is not None]
         problems = [problem for key, check, value in checks for problem in check.problems(key, value)]
