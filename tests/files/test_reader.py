@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import random
 import re
@@ -14,7 +13,7 @@ import pytest
 from cutting_proxy import before_datanodes
 from hdfs_backend import ON_HDFS, written
 from leaks import chain
-from webhdfs_scripted import file_status, scripted_fs
+from webhdfs_scripted import looked_up, scripted_fs
 
 from luigi_pai.api.wire import repeats
 from luigi_pai.files import HdfsError, HdfsTarget
@@ -94,10 +93,6 @@ def served(parts, length, headers=None):
     """Return a script: a file of a length, of which each OPEN sends the next part and ends."""
 
     def script(handler):
-        if "GETFILESTATUS" in handler.path:
-            status = file_status(length=length)
-            handler.answer(200, json.dumps({"FileStatus": status}).encode())
-            return
         offset = int((re.search(r"offset=(\d+)", handler.path) or [0, 0])[1])
         asked.append(offset)
         handler.send_response(200)
@@ -108,8 +103,9 @@ def served(parts, length, headers=None):
         handler.close_connection = True
 
     asked = []
-    script.asked = asked
-    return script
+    found = looked_up(script, length=length)
+    found.asked = asked
+    return found
 
 
 @pytest.mark.parametrize("headers", [None, {}], ids=["with Content-Length", "without"])
@@ -150,10 +146,8 @@ def test_a_namenode_that_goes_on_naming_a_dead_datanode():
     asked = []
 
     def script(handler):
-        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        if "GETFILESTATUS" in handler.path:
-            handler.answer(200, json.dumps({"FileStatus": file_status()}).encode())
-        elif "alive" in handler.path:
+        body = handler.body()
+        if "alive" in handler.path:
             handler.answer(201 if body else 200, b"" if body else b"data")
         else:
             asked.append(handler.command)
@@ -161,7 +155,7 @@ def test_a_namenode_that_goes_on_naming_a_dead_datanode():
             port = 1 if dead else handler.server.server_port
             handler.answer(307, Location=f"http://127.0.0.1:{port}/webhdfs/v1/p?alive")
 
-    with scripted_fs(script) as fs:
+    with scripted_fs(looked_up(script)) as fs:
         with fs.open_reader("/p") as file:
             assert file.read() == b"data"
         asked.clear()

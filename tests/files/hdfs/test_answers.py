@@ -16,7 +16,7 @@ import luigi.target
 import pytest
 from file_cases import table
 from leaks import chain
-from webhdfs_scripted import Scripted, file_status, scripted_fs
+from webhdfs_scripted import Scripted, document, file_status, looked_up, scripted_fs
 
 from luigi_pai.api.wire import repeats
 from luigi_pai.errors import PaiError
@@ -51,12 +51,9 @@ def break_off(handler):
     handler.close_connection = True
 
 
-def break_off_in_the_file(handler):
-    if "GETFILESTATUS" in handler.path:
-        handler.answer(200, json.dumps(STATUS).encode())
-    else:
-        handler.answer(200, b"", **{"Content-Length": "4"})
-        handler.close_connection = True
+def cut_off(handler):
+    handler.answer(200, b"", **{"Content-Length": "4"})
+    handler.close_connection = True
 
 
 def raised(script, work, **options):
@@ -77,7 +74,7 @@ def read(fs):
         (Scripted.hang_up, lambda fs: fs.exists("/p"), "no answer ("),
         (Scripted.hang_up, lambda fs: fs.replace("/p", "/q"), "no answer ("),
         (break_off, lambda fs: fs.exists("/p"), "no answer (IncompleteRead("),
-        (break_off_in_the_file, read, "the connection broke: "),
+        (looked_up(cut_off), read, "the connection broke: "),
         (answering(200, LONG), lambda fs: fs.exists("/p"), "the answer has no FileStatus"),
         (answering(200, b'{"boolean": tr'), lambda fs: fs.mkdir("/p"), "the answer has no boolean"),
         (answering(502, LONG), lambda fs: fs.mkdir("/p"), "HTTP 502 Bad Gateway"),
@@ -157,14 +154,9 @@ def test_a_login_page_is_no_success():
     assert "the answer is neither empty nor JSON: not a valid WebHDFS reply" in str(page)
     nowhere = raised(answering(302, b""), lambda fs: fs.chmod("/p", "700"))
     assert "HTTP 302 Found, not a valid WebHDFS reply" in str(nowhere)
-    no_file = raised(lambda handler: _status_or(handler, 302), read)
+    no_file = raised(looked_up(answering(302, b"")), read)
     assert "HDFS OPEN /p on " in str(no_file)
     assert "HTTP 302 Found, not a valid WebHDFS reply" in str(no_file)
-
-
-def _status_or(handler, status):
-    is_status = "GETFILESTATUS" in handler.path
-    handler.answer(200 if is_status else status, json.dumps(STATUS).encode() if is_status else b"")
 
 
 def test_where_to_write_to():
@@ -172,7 +164,7 @@ def test_where_to_write_to():
     written = []
 
     def script(handler):
-        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        handler.body()
         written.append(handler.path)
         address = f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1/p?datanode"
         handler.answer(200, b"" if "datanode" in handler.path else json.dumps({"Location": address}).encode())
@@ -255,9 +247,6 @@ def test_files_have_no_limits(monkeypatch):
     size = 20 * MIB
 
     def script(handler):
-        if "GETFILESTATUS" in handler.path:
-            handler.answer(200, json.dumps({"FileStatus": file_status(length=size)}).encode())
-            return
         handler.send_response(200)
         handler.send_header("Content-Length", str(size))
         handler.end_headers()
@@ -265,25 +254,15 @@ def test_files_have_no_limits(monkeypatch):
             handler.wfile.write(bytes(size // 10))
             time.sleep(0.05)
 
-    with scripted_fs(script, read_timeout=30) as fs:
+    with scripted_fs(looked_up(script, length=size), read_timeout=30) as fs:
         assert len(read(fs)) == size
 
 
-@pytest.mark.parametrize("length", [3, 5])
-def test_content_of_another_length(length):
+def test_content_of_another_length():
     """A DataNode that sends less than the file has is an error; a file that has grown is read as it is."""
-
-    def script(handler):
-        if "GETFILESTATUS" in handler.path:
-            handler.answer(200, json.dumps(STATUS).encode())
-        else:
-            handler.answer(200, b"x" * length)
-
-    if length > 4:
-        with scripted_fs(script) as fs:
-            assert read(fs) == b"xxxxx"
-        return
-    error = raised(script, read)
+    with scripted_fs(looked_up(answering(200, b"xxxxx"))) as fs:
+        assert read(fs) == b"xxxxx"
+    error = raised(looked_up(answering(200, b"xxx")), read)
     assert "the DataNode sends 3 bytes of 4; try again" in str(error)
 
 
@@ -343,7 +322,7 @@ def test_a_server_that_is_no_webhdfs(status, body, reason):
 @table("next steps", "exception step")
 def test_what_to_do_next(exception, step):
     """The text follows from the exception's name, not from its wording."""
-    body = json.dumps({"RemoteException": {"exception": exception, "message": ""}}).encode()
+    body = document(RemoteException={"exception": exception, "message": ""})
     with (
         scripted_fs(lambda handler: handler.answer(403, body)) as fs,
         pytest.raises(HdfsError, match=step) as caught,
@@ -355,7 +334,7 @@ def test_what_to_do_next(exception, step):
 @table("refusals", "exception message ends")
 def test_the_refusals_that_end_by_themselves(exception, message, *, ends):
     """They are transient: the end of a job is recorded when they are over."""
-    body = json.dumps({"RemoteException": {"exception": exception, "message": message}}).encode()
+    body = document(RemoteException={"exception": exception, "message": message})
     with scripted_fs(lambda handler: handler.answer(403, body)) as fs, pytest.raises(HdfsError) as caught:
         fs.mkdir("/p")
     assert caught.value.transient is ends
@@ -385,15 +364,12 @@ def test_a_delegation_token_is_in_no_error_and_in_no_log(caplog):
     caplog.set_level(logging.DEBUG, logger="luigi-interface")
 
     def script(handler):
-        if "GETFILESTATUS" in handler.path:
-            handler.answer(200, json.dumps({"FileStatus": file_status(length=9)}).encode())
-        elif "delegation" in handler.path:
+        if "delegation" in handler.path:
             handler.hang_up()
         else:
-            at = f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1/p"
-            handler.answer(307, Location=f"{at}?op={handler.command}&delegation=TOKEN")
+            handler.send_on(f"op={handler.command}&delegation=TOKEN")
 
-    with scripted_fs(script) as fs:
+    with scripted_fs(looked_up(script, length=9)) as fs:
         for work in (lambda: fs.open_reader("/p"), lambda: fs.touchz("/p")):
             with pytest.raises(HdfsError) as caught:
                 work()

@@ -6,7 +6,6 @@ or a TransferError where the local disk does not take a name.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -15,9 +14,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import psutil
 import pytest
-from webhdfs_scripted import file_status, scripted
+from file_cases import Player, calls
+from webhdfs_scripted import document, file_status, scripted
 
-from luigi_pai.files import HdfsError, HdfsTarget, TransferError, WebHdfs, download, upload
+from luigi_pai.files import HdfsError, TransferError, WebHdfs
 
 pytestmark = pytest.mark.slow
 
@@ -52,10 +52,6 @@ def honest(handler, operation):
         handler.answer(200, document(Path="/user/alice"))
     else:
         handler.answer(200, document(boolean=True))
-
-
-def document(**fields):
-    return json.dumps(fields).encode()
 
 
 def listing(*entries):
@@ -138,19 +134,7 @@ MUCH = 4096  # times 64 KiB: 256 MiB, which nobody may take
 DRIPS = {"times": 400, "pause": 0.03}
 
 KINDS = {
-    "name: parent": named(".."),
-    "name: below the parent": named("../escaped"),
-    "name: absolute": named("/tmp/luigi-pai-escaped"),
-    "name: path": named("a/b"),
-    "name: none, of two": named("", "f"),
-    "name: NUL": named("a\0b"),
-    "name: surrogate": named("\ud800"),
-    "name: control characters": named("a\nb\x1b[2J\x7f\r"),
-    "name: backslash": named("..\\escaped"),
-    "name: variable": named("$HOME", "${PAI}", "~"),
-    "name: glob": named("*", "[a", "{b", "?"),
-    "name: too long": named("n" * 300),
-    "name: null": named(None),
+    **{f"name: {kind}": named(*names) for kind, names in calls("hostile names").items()},
     "name: file and folder": on(
         "LISTSTATUS",
         lambda handler: handler.answer(
@@ -217,51 +201,7 @@ KINDS = {
 }
 
 
-def read(fs):
-    with fs.open_reader("/f") as file:
-        assert file.read() == b"data"
-
-
-def write(fs, size):
-    with fs.open_writer("/out/written") as file:
-        file.write(bytes(size))
-
-
-def at_temporary_path(fs):
-    with HdfsTarget("/out/d/", fs=fs).temporary_path() as path:
-        fs.touchz(f"{path}f")
-
-
-OPERATIONS = {
-    "exists": lambda fs, _here: fs.exists("/f"),
-    "isdir": lambda fs, _here: fs.isdir("/out"),
-    "listdir": lambda fs, _here: list(
-        fs.listdir("/out", recursive=True, include_size=True, include_type=True, include_time=True)
-    ),
-    "count": lambda fs, _here: fs.count("/out"),
-    "glob": lambda fs, _here: fs.glob("/o*/{f,g}*"),
-    "mkdir": lambda fs, _here: fs.mkdir("/a/b", parents=False, raise_if_exists=True),
-    "move": lambda fs, _here: fs.move("/f", "/g"),
-    "rename_dont_move": lambda fs, _here: fs.rename_dont_move("/f", "/g"),
-    "replace": lambda fs, _here: fs.replace("/f", "/g"),
-    "remove": lambda fs, _here: fs.remove("/f"),
-    "chmod": lambda fs, _here: fs.chmod("/out", "755", recursive=True),
-    "chown": lambda fs, _here: fs.chown("/out", "bob", None, recursive=True),
-    "touchz": lambda fs, _here: fs.touchz("/f"),
-    "read": lambda fs, _here: read(fs),
-    "write": lambda fs, _here: write(fs, 10),
-    "write much": lambda fs, _here: write(fs, 3_000_000),
-    "get": lambda fs, here: fs.get("/out", str(here / "got")),
-    "get a file": lambda fs, here: fs.get("/f", str(here / "file")),
-    "put": lambda fs, here: fs.put(str(here.parent / "source"), "/new"),
-    "copy": lambda fs, _here: fs.copy("/out", "/elsewhere/copy"),
-    "download": lambda fs, here: download(fs, "/out", here / "downloaded"),
-    "upload": lambda fs, here: upload(fs, here.parent / "source", "/out"),
-    "upload a file": lambda fs, here: upload(fs, here.parent / "source" / "f", "/out/"),
-    "glob_exists": lambda fs, _here: HdfsTarget("/out/*", fs=fs).glob_exists(1),
-    "is_writable": lambda fs, _here: HdfsTarget("/out/f", fs=fs).is_writable(),
-    "temporary_path": lambda fs, _here: at_temporary_path(fs),
-}
+OPERATIONS = calls("operations")
 
 
 OF_VALUES = ("honest", "name", "status", "listing", "summary", "boolean", "home")
@@ -279,10 +219,10 @@ def names_in(folder):
     return sorted(place.name for place in folder.iterdir())
 
 
-def outcome(work, fs, here):
-    """Return the error that work raises."""
+def outcome(call, fs, here):
+    """Return the error that a call raises."""
     try:
-        work(fs, here)
+        Player(fs, here, source=str(here.parent / "source")).play(call)
     except BaseException as error:  # noqa: BLE001  which it is, is what is tested
         return error
     return None
@@ -294,11 +234,7 @@ def outcomes(kind, tmp_path):
 
     def script(handler):
         handler.counts = counts
-        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        if handler.headers.get("Transfer-Encoding"):
-            while size := int(handler.rfile.readline() or b"0", 16):
-                handler.rfile.read(size + 2)
-            handler.rfile.readline()
+        handler.body()
         operation = parse_qs(urlsplit(handler.path).query).get("op", [""])[0]
         counts["asked"] += 1
         if not KINDS[kind](handler, operation):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from types import ModuleType
@@ -11,12 +10,12 @@ import certifi
 import pytest
 import requests
 from transports import make_certificate
-from webhdfs_scripted import file_status, scripted
+from webhdfs_scripted import document, file_status, looked_up, scripted
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.files import HdfsError, HdfsUnreachable, WebHdfs
 
-STATUS = json.dumps({"FileStatus": file_status(length=0)}).encode()
+STATUS = document(FileStatus=file_status(length=0))
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +80,7 @@ class Kerberized:
         self.seen = []
 
     def __call__(self, handler):
-        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        at = f"http://127.0.0.1:{handler.server.server_port}"
+        body = handler.body()
         if "delegation=TOKEN" in handler.path:
             self.seen.append(("datanode", handler.path))
             handler.answer(201 if body else 200, b"" if body else b"data")
@@ -91,13 +89,10 @@ class Kerberized:
         elif "op=OPEN" in handler.path or "op=CREATE" in handler.path:
             self.seen.append(("namenode", handler.path))
             operation = "OPEN" if handler.command == "GET" else "CREATE"
-            handler.answer(307, Location=f"{at}/webhdfs/v1/p?op={operation}&delegation=TOKEN")
+            handler.send_on(f"op={operation}&delegation=TOKEN")
         else:
             self.seen.append(("namenode", handler.path))
-            status = file_status()
-            handler.answer(
-                200, json.dumps({"FileStatus": status, "boolean": True, "Path": "/user/anna"}).encode()
-            )
+            handler.answer(200, document(FileStatus=file_status(), boolean=True, Path="/user/anna"))
 
 
 @pytest.mark.usefixtures("kerberos")
@@ -140,7 +135,7 @@ class Elsewhere:
         self.logins = []
 
     def __call__(self, handler):
-        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        handler.body()
         self.logins.append(handler.headers.get("Authorization"))
         if "Negotiate" in (self.logins[-1] or "") or "answered" in handler.path:
             handler.answer(200, b"data")
@@ -155,10 +150,8 @@ def sends_on(location, logins, wanted=None):
         logins.append(handler.headers.get("Authorization"))
         if logins[-1] != wanted:
             handler.answer(401, WWW_Authenticate="Negotiate")
-        elif "op=OPEN" in handler.path:
-            handler.answer(307, Location=location)
         else:
-            handler.answer(200, json.dumps({"FileStatus": file_status()}).encode())
+            looked_up(lambda handler: handler.answer(307, Location=location))(handler)
 
     return script
 

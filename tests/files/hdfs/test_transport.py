@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import multiprocessing
 import random
 import ssl
@@ -20,7 +20,7 @@ from file_cases import table
 from hdfs_backend import EACH_HADOOP, content, names, own_hdfs, written
 from ports import refused_port
 from pylon import pylon
-from webhdfs_scripted import Scripted, file_status, scripted, scripted_fs
+from webhdfs_scripted import Scripted, document, file_status, scripted, scripted_fs
 from webhdfs_server import serving
 
 from luigi_pai.api.wire import repeats
@@ -159,6 +159,14 @@ class NameNode:
             handler.refuse(self.answer, f"Operation category READ is not supported in state {self.answer}")
 
 
+@contextlib.contextmanager
+def two(first, second):
+    """Yield two NameNodes of some answers, and the HDFS that has them."""
+    first, second = NameNode(first), NameNode(second)
+    with scripted(first) as one, scripted(second) as other:
+        yield first, second, WebHdfs(f"{one};{other}", "alice")
+
+
 def test_a_standby_before_the_active_one(backend, home):
     """Behind a NameNode on standby, and one that is down, everything works; the good one is remembered."""
     standby = NameNode("StandbyException")
@@ -176,34 +184,22 @@ def test_a_standby_before_the_active_one(backend, home):
 @pytest.mark.parametrize("answer", ["StandbyException", "RetriableException"])
 def test_a_failover(answer):
     """When the active one goes on standby, the other is asked, from then on first."""
-    first, second = NameNode("active"), NameNode(answer)
-    with scripted(first) as one, scripted(second) as two:
-        fs = WebHdfs(f"{one};{two}", "alice")
+    with two("active", answer) as (first, second, fs):
         assert fs.exists("/p")
         first.answer, second.answer = answer, "active"
         assert fs.exists("/p")
         fs.mkdir("/p")
-        assert (first.asked, second.asked) == (["GET", "GET"], ["GET", "PUT"])
+    assert (first.asked, second.asked) == (["GET", "GET"], ["GET", "PUT"])
 
 
 @pytest.mark.slow
-def test_a_read_that_gets_no_answer_goes_to_the_other():
-    """What only looks is asked of the other NameNode when the first breaks off."""
-    first, second = NameNode("hang up"), NameNode("active")
-    with scripted(first) as one, scripted(second) as two:
-        assert WebHdfs(f"{one};{two}", "alice").exists("/p")
+def test_a_namenode_that_gives_no_answer():
+    """A read is asked of the other one. A change may have been done: it is an error, and is not repeated."""
+    with two("hang up", "active") as (_first, second, fs):
+        assert fs.exists("/p")
     assert second.asked == ["GET"]
-
-
-def test_a_change_that_gets_no_answer_is_not_repeated():
-    """What changes something and may have been done is an error; the other NameNode is not asked."""
-    first, second = NameNode("hang up"), NameNode("active")
-    with (
-        scripted(first) as one,
-        scripted(second) as two,
-        pytest.raises(HdfsUnreachable, match="no answer"),
-    ):
-        WebHdfs(f"{one};{two}", "alice").mkdir("/p")
+    with two("hang up", "active") as (first, second, fs), pytest.raises(HdfsUnreachable, match="no answer"):
+        fs.mkdir("/p")
     assert (first.asked, second.asked) == (["PUT"], [])
 
 
@@ -232,9 +228,8 @@ def test_one_namenode_on_standby():
 @pytest.mark.parametrize("answer", ["SafeModeException", "AccessControlException", "FileNotFoundException"])
 def test_what_the_active_one_refuses_is_refused(answer):
     """Any other refusal is the answer; nobody else is asked."""
-    first, second = NameNode(answer), NameNode("active")
-    with scripted(first) as one, scripted(second) as two, pytest.raises(HdfsError, match=answer):
-        list(WebHdfs(f"{one};{two}", "alice").listdir("/p"))
+    with two(answer, "active") as (_first, second, fs), pytest.raises(HdfsError, match=answer):
+        list(fs.listdir("/p"))
     assert second.asked == []
 
 
@@ -291,7 +286,7 @@ def test_a_webhdfs_uri_may_name_each(backend, home):
             fs.exists(f"webhdfs://127.0.0.1:1{home}/f")
 
 
-STATUS = json.dumps({"FileStatus": file_status()}).encode()
+STATUS = document(FileStatus=file_status())
 DONE = b'{"boolean": true}'
 
 
@@ -315,7 +310,7 @@ class Faulty:
         self.asked = []
 
     def __call__(self, handler):
-        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        handler.body()
         if "datanode" in handler.path:
             handler.answer(201)
             return
@@ -323,9 +318,7 @@ class Faulty:
         if self.faults:
             self.faults.pop(0)(handler)
         elif self.asked[-1] == "CREATE":
-            handler.answer(
-                307, Location=f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1/p?datanode"
-            )
+            handler.send_on("datanode")
         elif self.asked[-1] in ("SETPERMISSION", "SETOWNER"):
             handler.answer(200)
         else:

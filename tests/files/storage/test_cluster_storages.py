@@ -49,49 +49,14 @@ def asked(rest):
 # 1.0 and later
 
 
-DETAILS = [
-    (
-        {"type": "nfs", "share": True, "data": {"server": "nas", "path": "/data"}},
-        StorageFacts("nfs", "nas:/data"),
-    ),
-    (
-        {"type": "nfs", "share": False, "readOnly": True, "data": {"server": "10.0.0.5", "path": "/"}},
-        StorageFacts("nfs", "10.0.0.5:/", share=False, read_only=True),
-    ),
-    (
-        {"type": "samba", "data": {"address": "//nas/share", "username": "u", "password": "SECRET"}},
-        StorageFacts("samba", "//nas/share"),
-    ),
-    ({"type": "samba", "data": {"address": "nas/share"}}, StorageFacts("samba", "//nas/share")),
-    (
-        {"type": "azureFile", "data": {"accountName": "acc", "shareName": "s", "accountKey": "SECRET"}},
-        StorageFacts("azureFile", "//acc.file.core.windows.net/s"),
-    ),
-    (
-        {"type": "azureFile", "data": {"shareName": "s"}, "secretName": "SECRET"},
-        StorageFacts("azureFile", ""),
-    ),
-    (
-        {
-            "type": "azureBlob",
-            "data": {"accountName": "a", "containerName": "c", "accountSASToken": "SECRET"},
-        },
-        StorageFacts("azureBlob", ""),
-    ),
-    ({"type": "dshuttle", "data": {"any": "SECRET"}}, StorageFacts("dshuttle", "")),
-    ({}, StorageFacts("unknown", "")),
-    ({"type": None, "data": None, "share": None}, StorageFacts("unknown", "")),
-]
-
-
-@pytest.mark.parametrize(("detail", "facts"), DETAILS)
+@table("storages of 1.0", "detail facts")
 def test_a_storage_of_1_0_and_later(detail, facts, rest, storage, caplog):
     """Keys and passwords are in nothing that is kept, shown or logged."""
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "luigi_pai.http")
     rest.get(f"{V2}/nfs1", json={"name": "nfs1", "volumeName": "v", "default": True, **detail})
     one = storage()
-    assert one.facts() == facts
+    assert one.facts() == StorageFacts(**facts)
     shown = f"{one!r} {one.facts()!r} {vars(one)} {json.dumps(one._state.read())} {caplog.text}"
     assert "SECRET" not in shown
 

@@ -36,8 +36,8 @@ def steps(section: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("steps", [pytest.param(text, id=name) for name, text in cases.items()])
 
 
-def calls(section: str) -> dict[str, str]:
-    """Return calls by name."""
+def calls(section: str) -> dict[str, Any]:
+    """Return the calls of a section of steps.yaml by name."""
     return dict(_cases("steps")[section])
 
 
@@ -79,7 +79,13 @@ class Player:
         else:
             work = getattr(self, method, None) or getattr(self.fs, method)
         found = work(*given, **{key: yaml.safe_load(value) for key, value in options.items()})
-        return found if isinstance(found, str) else " ".join(sorted(found)) if _is_many(found) else str(found)
+        return (
+            found
+            if isinstance(found, str)
+            else " ".join(sorted(map(str, found)))
+            if _is_many(found)
+            else str(found)
+        )
 
     def _said(self, text: str) -> str:
         for word, value in self._words.items():
@@ -162,8 +168,13 @@ class Player:
         return " ".join(str(number) for number in range(8) if target.glob_exists(number))
 
     def temporary_path(self, path: str) -> None:
-        """Begin a temporary path."""
-        HdfsTarget(path, fs=self.fs).temporary_path().__enter__()
+        """Make an empty file ``f`` at a temporary path of a folder, which becomes the folder."""
+        with HdfsTarget(path, fs=self.fs).temporary_path() as temporary:
+            self.fs.touchz(f"{temporary}f")
+
+    def fill(self, path: str, size: str) -> None:
+        """Write a file of a size."""
+        written(self.fs, path, "x" * int(size))
 
 
 def _is_many(found: object) -> bool:

@@ -33,7 +33,7 @@ def pylon(webhdfs_url: str, *, slip: bool) -> Iterator[str]:
             else:
                 handler.answer(404, b"<html>no such location")
                 return
-            data = _body(handler)
+            data = handler.body()
             reply = session.request(handler.command, address, data=data, allow_redirects=False, timeout=20)
             headers = {"Content-Type": reply.headers.get("Content-Type", "")}
             if "Location" in reply.headers and api:
@@ -46,15 +46,3 @@ def pylon(webhdfs_url: str, *, slip: bool) -> Iterator[str]:
 
         with scripted(script) as url:
             yield url
-
-
-def _body(handler: Any) -> bytes:
-    """Read a request's body, of whichever encoding."""
-    if handler.headers.get("Transfer-Encoding") != "chunked":
-        return bytes(handler.rfile.read(int(handler.headers.get("Content-Length") or 0)))
-    parts = []
-    while size := int(handler.rfile.readline(), 16):
-        parts.append(handler.rfile.read(size))
-        handler.rfile.readline()
-    handler.rfile.readline()
-    return b"".join(parts)

@@ -22,6 +22,23 @@ def file_status(**facts: Any) -> dict[str, Any]:
     return {**status, "owner": "alice", "group": "users", "permission": "644", **facts}
 
 
+def document(**fields: Any) -> bytes:
+    """Return a JSON document."""
+    return json.dumps(fields).encode()
+
+
+def looked_up(answer: Callable[[Any], None], **facts: Any) -> Callable[[Any], None]:
+    """Return a script that answers a look-up with the FileStatus of a file, and the rest by a function."""
+
+    def script(handler: Any) -> None:
+        if "GETFILESTATUS" in handler.path:
+            handler.answer(200, document(FileStatus=file_status(**facts)))
+        else:
+            answer(handler)
+
+    return script
+
+
 class Scripted(http.server.BaseHTTPRequestHandler):
     """A request, handed to a script: a function of the handler."""
 
@@ -32,6 +49,22 @@ class Scripted(http.server.BaseHTTPRequestHandler):
         type(self).script(self)
 
     do_PUT = do_POST = do_DELETE = do_GET
+
+    def body(self) -> bytes:
+        """Read the body of the request, of whichever encoding."""
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline() or b"0", 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def send_on(self, query: str) -> None:
+        """Redirect to ``/webhdfs/v1/p`` on this server, as to a DataNode."""
+        url = f"http://{self.headers['Host']}/webhdfs/v1/p?{query}"
+        self.answer(307, Location=url)
 
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         """Send a reply; ``_`` in the name of a header stands for ``-``."""
@@ -49,7 +82,7 @@ class Scripted(http.server.BaseHTTPRequestHandler):
     def refuse(self, exception: str, message: str = "", status: int = 403) -> None:
         """Send a RemoteException, as WebHDFS does."""
         remote = {"exception": exception, "message": message, "javaClassName": f"org.{exception}"}
-        self.answer(status, json.dumps({"RemoteException": remote}).encode(), Content_Type="application/json")
+        self.answer(status, document(RemoteException=remote), Content_Type="application/json")
 
     def log_message(self, *_args: object) -> None:
         pass
