@@ -84,23 +84,20 @@ def test_a_reset_comes_before_the_work(faulty, strike):
 
 
 @pytest.mark.slow
-def test_a_dropped_answer_comes_after_the_work(faulty, strike):
-    """The job was taken, and nobody was told."""
-    client = LocalClient(faulty)
-    strike("drop", method="POST", path="/api/v1/jobs")
-    with pytest.raises(requests.ConnectionError):
-        client.post("dropped-job", "true")
-    assert client.wait("dropped-job")["jobStatus"]["state"] == "SUCCEEDED"
-
-
-@pytest.mark.slow
-def test_an_error_may_come_after_the_work(faulty, strike):
-    """As from a proxy that gives up too early."""
-    client = LocalClient(faulty)
-    strike("error", status=502, executed=True, method="POST", path="/api/v1/jobs")
-    with pytest.raises(requests.HTTPError, match="502"):
-        client.post("executed-job", "true").raise_for_status()
-    assert client.wait("executed-job")["jobStatus"]["state"] == "SUCCEEDED"
+@pytest.mark.parametrize(
+    ("rule", "error"),
+    [
+        ({"fault": "drop"}, requests.ConnectionError),
+        ({"fault": "error", "status": 502, "executed": True}, requests.HTTPError),
+    ],
+)
+def test_an_answer_that_is_lost_comes_after_the_work(rule, error, faulty, strike):
+    """The job was taken, and nobody was told; or as from a proxy that gives up too early."""
+    client, name = LocalClient(faulty), unique()
+    strike(**rule, method="POST", path="/api/v1/jobs")
+    with pytest.raises(error, match=None if rule["fault"] == "drop" else "502"):
+        client.post(name, "true").raise_for_status()
+    assert client.wait(name)["jobStatus"]["state"] == "SUCCEEDED"
 
 
 @pytest.mark.slow

@@ -102,18 +102,12 @@ def test_a_login_of_v1_is_good_for_v2(v2):
     assert v2.call("GET", "/jobs?limit=1", headers=headers).status_code == 200
 
 
-# submissions
-
-
 def test_a_name_is_taken_once_whatever_happens_at_once(v2):
     """One 202; on the real server several can win."""
     text = protocol("true")
     with ThreadPoolExecutor(6) as pool:
         codes = sorted(reply.status_code for reply in pool.map(v2.post, [text] * 6))
     assert codes == [202, 409, 409, 409, 409, 409]
-
-
-# the other API
 
 
 @pytest.mark.slow
