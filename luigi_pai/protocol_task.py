@@ -183,7 +183,7 @@ class PaiJobTarget(luigi.Target):
     """A target that exists when the job of a task has succeeded.
 
     Args:
-        task: the task of the job.
+        task: The task of the job.
     """
 
     def __init__(self, task: PaiProtocolTask) -> None:

@@ -36,10 +36,10 @@ def call_each(
     All calls are checked before the first job is submitted. Equal calls have the same handle.
 
     Args:
-        cluster: the cluster.
-        function: what to call.
-        calls: the positional and the keyword arguments of each call.
-        settings: of the jobs.
+        cluster: The cluster.
+        function: The function.
+        calls: The positional and the keyword arguments of each call.
+        settings: The settings of the jobs.
 
     Raises:
         TypeError, PaiError: see ``Cluster.call``.

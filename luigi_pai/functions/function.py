@@ -31,14 +31,14 @@ class Function:
     """A Python function, and the class that stands for it in the payload.
 
     Args:
-        function: any callable.
+        function: Any callable.
 
     Attributes:
-        name: its own name.
-        work: a method that calls it with ``self.args`` and ``self.kwargs``.
-        kind: a class with this method.
-        arguments: the names of its arguments, as far as they are known.
-        payload: the payload of ``kind``, once ``pack`` has made it.
+        name: The function's own name.
+        work: A method that calls it with ``self.args`` and ``self.kwargs``.
+        kind: A class with this method.
+        arguments: The names of its arguments, as far as they are known.
+        payload: The payload of ``kind``, once ``pack`` has made it.
     """
 
     payload: Payload

@@ -40,8 +40,8 @@ class JobWatch:
     """Watches the job of one task, and shows its progress; see ``work.run.Watch``.
 
     Args:
-        task: the task.
-        work: of the task.
+        task: The task.
+        work: The work of the task.
     """
 
     def __init__(self, task: JobTask, work: TaskWork) -> None:
@@ -80,11 +80,11 @@ class JobWatch:
         """Watch a job, and return its last update.
 
         Args:
-            job: the job.
-            sleep: waits for a number of seconds.
+            job: The job.
+            sleep: Waits for a number of seconds.
 
         Raises:
-            PaiApiError: lookups failed until their deadline; the text says that the job continues.
+            PaiApiError: Lookups failed until their deadline; the message states that the job continues.
         """
         self._job, self._event = job, None
         self._page.link(self._api.page(job.name))
@@ -181,7 +181,7 @@ class LogStream:
     Args:
         book: The book of the job's cluster.
         job: The job's name.
-        secrets: values to redact in the lines.
+        secrets: Values to redact in the lines.
     """
 
     def __init__(self, book: Book, job: str, secrets: Sequence[str]) -> None:

@@ -35,13 +35,13 @@ _QUIET = 600.0  # seconds without reports after an error of the scheduler
 
 
 class LuigiPage:
-    """The web page of a running task. If Luigi's scheduler does not answer, the task continues all the same.
+    """The web page of a running task. If Luigi's scheduler does not respond, the task continues.
 
     Luigi repeats a failing request for a minute, so after an error nothing is reported for ten minutes.
 
     Args:
-        task: the task.
-        clock: of the cluster.
+        task: The task.
+        clock: The clock of the cluster.
     """
 
     def __init__(self, task: luigi.Task, clock: Clock) -> None:
@@ -57,8 +57,8 @@ class LuigiPage:
         """Call one of the callbacks that a worker of Luigi sets on a running task.
 
         Args:
-            callback: its name, such as ``set_status_message``.
-            value: the callback's argument; if it is a text, it is escaped for the page.
+            callback: The name of the callback, such as ``set_status_message``.
+            value: The callback's argument; a string is escaped for the page.
 
         Returns:
             False if the scheduler fails, or has failed in the last ten minutes; else True.
@@ -104,7 +104,7 @@ def _link_job_page(task: luigi.Task, url: str) -> None:
 
 
 def page_text(text: str) -> str:
-    """Return a text escaped for the page, which inserts status messages and responses as HTML.
+    """Return a string escaped for the page, which inserts status messages and responses as HTML.
 
     They may contain the output of a container.
     """
@@ -137,13 +137,13 @@ def may_send_messages(task: luigi.Task) -> bool:
 def answered_within(
     task: object, seconds: float, clock: Clock, answer: Callable[[str], str]
 ) -> Iterator[str]:
-    """Wait, answer all messages that the scheduler sends to a running task meanwhile, and yield their texts.
+    """Wait, answer all messages that the scheduler sends to a running task meanwhile, and yield the messages.
 
     Args:
-        task: the task.
-        seconds: how long to wait.
-        clock: of the cluster.
-        answer: returns the response to a message.
+        task: The task.
+        seconds: How long to wait.
+        clock: The clock of the cluster.
+        answer: Returns the response to a message.
     """
     messages = getattr(task, "scheduler_messages", None)
     if messages is None:

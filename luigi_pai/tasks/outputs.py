@@ -55,10 +55,10 @@ class Outputs:
     is, if there are targets and all of them exist.
 
     Args:
-        fs: the cluster's file system; None if none is configured.
-        name: of the job.
-        folder: the output folder; None for a job of the YAML protocol.
-        targets: returns the targets of ``output()`` as a flat list; empty if the task does not override it.
+        fs: The cluster's file system; None if none is configured.
+        name: The name of the job.
+        folder: The output folder; None for a job of the YAML protocol.
+        targets: Returns the targets of ``output()`` as a flat list; empty if the task does not override it.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Outputs:
         return [target.path for target in local if not target.exists()]
 
     def completion_fallback(self) -> str:
-        """Return a text: why there is no flag, and what decides instead whether the task is complete."""
+        """Return why there is no flag, and what decides instead whether the task is complete."""
         why = "luigi.cfg names no storage or HDFS of its cluster"
         if self._fs is not None:
             why = f"the output folder {self._folder} is not on the cluster's file system"
@@ -156,7 +156,7 @@ class Outputs:
         """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.
 
         Args:
-            job: the name of a submission; default: the last submission that has reported.
+            job: The name of a submission; by default, the last submission that has reported.
 
         Raises:
             HdfsError: the file system failed.
@@ -168,7 +168,7 @@ class Outputs:
         return read_reports(self.fs, self._folder, None if job is None else attempt_of(job)[1])
 
     def result(self, task: JobTask) -> dict[str, Any]:
-        """Return the default ``result()``: values of ``metrics.json``, and further values from reports."""
+        """Return the default ``result()``: values of ``metrics.json``, and more values from reports."""
         try:
             targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
         except NotImplementedError:  # output() has no target if the folder is elsewhere

@@ -50,10 +50,10 @@ class Reports:
     """The reports of a job, read from its output folder.
 
     Args:
-        fs: the file system of the output folder.
-        folder: the output folder.
-        clock: measures the time until the reports are read again.
-        callback: called with the name of a callback of Luigi's worker, and the argument for it.
+        fs: The file system of the output folder.
+        folder: The output folder.
+        clock: Measures the time until the reports are read again.
+        callback: Called with the name of a callback of Luigi's worker, and the argument for it.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class Reports:
         """Show the newest report of a job on Luigi's web page, as status message and progress.
 
         Args:
-            job: its name.
-            summary: the beginning of the message.
+            job: The name of the job.
+            summary: The start of the message.
         """
         report = self.newest(job)
         if report is None:
@@ -110,10 +110,10 @@ def read_reports(
     """Return the newest reports of a submission's containers, oldest first.
 
     Args:
-        fs: where the folder is.
-        folder: the output folder of the job.
-        attempt: number of the submission; default: the last submission that has reported.
-        most: maximum number of files to read, the most recently changed files first; default: all files.
+        fs: The file system of the folder.
+        folder: The output folder of the job.
+        attempt: The number of the submission; by default, the last submission that has reported.
+        most: The maximum number of files to read, the most recently changed first; by default, all.
 
     Returns:
         the reports in the last 64 KB of each container's file; an empty list if there are no reports.

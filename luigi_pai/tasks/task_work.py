@@ -47,8 +47,8 @@ class Forecast:
 
     Attributes:
         state: ``done``, ``running`` (a run takes the job over), ``to submit``, or ``blocked``.
-        number: of the submission: 1 for NAME, 2 for NAME__attempt2.
-        why: why the task is blocked; empty in all other states.
+        number: The number of the submission: 1 for NAME, 2 for NAME__attempt2.
+        why: Why the task is blocked; empty in all other states.
     """
 
     state: str
@@ -130,7 +130,7 @@ class TaskWork(Work):
         return [*warnings, *self._task._check(self.job)]
 
     def secrets(self) -> Sequence[str]:
-        """Return the texts to redact in the job's logs and errors."""
+        """Return the strings to redact in the job's logs and errors."""
         return self._task._secret_texts()
 
     def prepare(self, number: int) -> PaiJob | JobProtocol:

@@ -44,9 +44,9 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
     """Send the new and changed files of a task's ``uploads``.
 
     Args:
-        task: its ``uploads`` are sent; if ``task.runtime`` is true, ``pai_runtime.py`` is sent, too.
-        code_dir: the code folder of its job.
-        fs: the cluster's file system; None if none is configured.
+        task: The task; if its ``runtime`` is true, ``pai_runtime.py`` is also sent.
+        code_dir: The code folder of its job.
+        fs: The cluster's file system; None if none is configured.
 
     Raises:
         ConfigError: there are uploads, but no file system is configured.

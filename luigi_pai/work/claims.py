@@ -36,21 +36,21 @@ class Claim:
     """A submission of a task's job, claimed before it is posted.
 
     Attributes:
-        name: of the task's job.
-        number: of the submission, from 1.
-        job: name of the job on the server that runs the submission, alone or as an instance of an array.
-        cluster: URL of the rest-server.
-        user: who submitted it.
-        claimed_ms: time of the claim in milliseconds since 1970 UTC, by the clock of the submitting machine.
-        digest: of the job, see ``jobspec.comparison.job_digest``.
-        task: ``MODULE.CLASS`` of the work; empty in claims of versions that did not record it.
-        inputs: of the work, see ``Work.inputs``; empty in claims of versions that did not record them.
-        token: distinguishes claims that are otherwise equal.
-        runs_since: the number of retries by the cluster, and the time when the submission was first seen
+        name: The name of the task's job.
+        number: The number of the submission, from 1.
+        job: The name of the job on the server that runs the submission, alone or as an instance of an array.
+        cluster: The URL of the rest-server.
+        user: The user who submitted it.
+        claimed_ms: The time of the claim in ms since 1970 UTC, by the clock of the submitting machine.
+        digest: The digest of the job, see ``jobspec.comparison.job_digest``.
+        task: The ``MODULE.CLASS`` of the work; empty in claims of versions that did not record it.
+        inputs: See ``Work.inputs``; empty in claims of versions that did not record them.
+        token: Distinguishes claims that are otherwise equal.
+        runs_since: The number of retries by the cluster, and the time when the submission was first seen
             running after them, in ms since 1970 UTC. None if it was not seen running yet, or if the server
             sends the start time.
-        stop_sent: whether a run that was interrupted has asked the server to stop the submission.
-        state: final state of the submission, ``SUCCEEDED``, ``FAILED`` or ``STOPPED``; None if not known.
+        stop_sent: Whether an interrupted run has asked the server to stop the submission.
+        state: The final state of the submission, ``SUCCEEDED``, ``FAILED`` or ``STOPPED``; None if not known.
     """
 
     name: str
@@ -118,7 +118,7 @@ class NotClaimed(Exception):
     Another process may have just released its claim.
 
     Attributes:
-        error: the error to raise if this does not change.
+        error: The error to raise if this does not change.
     """
 
     def __init__(self, error: PaiError) -> None:

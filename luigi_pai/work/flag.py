@@ -1,4 +1,4 @@
-"""CompletionFlag: the file ``_SUCCESS`` in an output folder, by which Hadoop, too, marks success."""
+"""CompletionFlag: the file ``_SUCCESS`` in an output folder, by which Hadoop also marks success."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class CompletionFlag:
     """The completion flag of a folder.
 
     It contains the name of the first job that completed. If the file is empty (written by Spark, by Hadoop,
-    or by hand), it counts for all jobs that were submitted with this folder. Each further job that
-    completes gets a file ``_SUCCESS.NAME``. So adding a job rewrites no file, and jobs that end at the same
-    time do not overwrite each other's flag.
+    or by hand), it counts for all jobs that were submitted with this folder. Each additional job
+    that completes gets a file ``_SUCCESS.NAME``. So adding a job rewrites no file, and jobs that finish at
+    the same time do not overwrite each other's flag.
 
     Args:
-        fs: the file system.
-        directory: the output folder.
-        name: of the file.
+        fs: The file system.
+        directory: The output folder.
+        name: The name of the file.
     """
 
     def __init__(self, fs: FileSystem, directory: str, name: str = "_SUCCESS") -> None:
@@ -38,8 +38,8 @@ class CompletionFlag:
         """Return whether the flag says that a job has completed.
 
         Args:
-            job: its name.
-            submitted_here: whether it was submitted with this folder, so that an empty flag counts for it.
+            job: The name of the job.
+            submitted_here: Whether it was submitted with this folder, so that an empty flag counts for it.
         """
         names = self._names()
         if names is not None and (job in names or (submitted_here and not names)):

@@ -40,8 +40,8 @@ class KeptLogs:
     Args:
         book: The book of the job's cluster.
         fs: The file system of the output folder; None if this folder is elsewhere.
-        folder: the output folder.
-        secrets: values to redact in the copies, as are the account's password and token.
+        folder: The output folder.
+        secrets: Values to redact in the copies, besides the account's password and token.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class KeptLogs:
         self._fs = fs
         self._folder = folder
         self._secrets = secrets
-        self._given_up: PaiApiError | None = None  # why no further requests are made
+        self._given_up: PaiApiError | None = None  # why no more requests are made
 
     def keep(self, status: JobStatus) -> None:
         """Copy a job's logs. Errors are only logged, because the job's end does not depend on the copies."""

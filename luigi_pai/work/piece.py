@@ -178,7 +178,7 @@ class Work(abc.ABC):
 
     @abc.abstractmethod
     def secrets(self) -> Sequence[str]:
-        """Return the texts to redact in the job's logs and errors."""
+        """Return the strings to redact in the job's logs and errors."""
 
     @functools.cached_property
     def job(self) -> PaiJob | JobProtocol:
@@ -218,8 +218,8 @@ class Work(abc.ABC):
         """Return the fields in which the job differs from the one that the server has stored under a name.
 
         Args:
-            name: of the stored job.
-            posted: the job as ``prepare`` has returned it; default: the job before its uploads.
+            name: The name of the stored job.
+            posted: The job as ``prepare`` returned it; by default, the job before its uploads.
 
         Raises:
             PaiApiError: the stored job cannot be read.
@@ -234,8 +234,8 @@ class Work(abc.ABC):
         """Return the job as it is posted under a name on this cluster, before its uploads.
 
         Args:
-            name: of the job.
-            is_posted: whether the job is about to be posted, so that what it loses is logged.
+            name: The name of the job.
+            is_posted: Whether the job is about to be posted, so that a loss is logged as a warning.
         """
         from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  costs what only running needs
 

@@ -34,17 +34,17 @@ def record(
     for hours after its end, and the next ``complete()`` records this end.
 
     Args:
-        work: the work.
-        evidence: of the work.
-        entry: the submission, with its final status.
-        watched: whether this process has watched the job to its end.
-        retry: used for transient errors; if None, these are not retried.
+        work: The work.
+        evidence: The evidence of the work.
+        entry: The submission, with its final status.
+        watched: Whether this process has watched the job to its end.
+        retry: Retries transient errors; None: they are not retried.
 
     Returns:
-        False if the file system failed.
+        False if the file system failed, else True.
 
     Raises:
-        PaiOutputElsewhere: the job wrote to another output folder.
+        PaiOutputElsewhere: The job wrote to another output folder.
     """
     status = entry.status
     if status is None or evidence.recorded_end == (entry.number, status.state.value):
@@ -127,9 +127,9 @@ def failure_of(work: Work, update: Update, *, next_step: str | None = None) -> P
     """Return the error for the end of a submission; None if it has succeeded.
 
     Args:
-        work: the work.
-        update: the last update of the job.
-        next_step: last line of the error.
+        work: The work.
+        update: The last update of the job.
+        next_step: The last line of the error.
     """
     if update.outcome is Outcome.LOST:
         return lost_job(work.book.api, update.name)

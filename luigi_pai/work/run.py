@@ -36,7 +36,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0  # seconds until a job that may be on it
 
 
 class Watch(Protocol):
-    """Watches the job of a run, and tells others of its course."""
+    """Watches the job of a run, and notifies others of its course."""
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages meanwhile."""
@@ -63,11 +63,11 @@ class Run:
     """A run of a piece of work.
 
     Args:
-        work: the work.
-        watch: watches the job.
+        work: The work.
+        watch: Watches the job.
 
     Attributes:
-        job: the last job that was watched; None before.
+        job: The last job that was watched; None before.
     """
 
     def __init__(self, work: Work, watch: Watch) -> None:
@@ -89,10 +89,10 @@ class Run:
         """Find or submit the job, and wait for its end; if it fails, submit it again (``max_attempts``).
 
         Raises:
-            SpecError: the job is not valid; nothing was sent.
-            PaiJobFailed: the job ended as FAILED or STOPPED.
-            PaiJobForgotten: it was submitted earlier, and its result is not known.
-            PaiError: the job was not submitted, or may have been submitted; the text says which.
+            SpecError: The job is not valid; nothing was sent.
+            PaiJobFailed: The job ended as FAILED or STOPPED.
+            PaiJobForgotten: It was submitted earlier, and its result is not known.
+            PaiError: The job was not submitted, or may have been submitted; the message states which.
         """
         self.check()
         with before_signals(self._interrupt) as self._check_signals:
@@ -102,7 +102,7 @@ class Run:
         """Check the job and the options, and log warnings; nothing is sent.
 
         Raises:
-            SpecError, ConfigError: the job or an option is not valid.
+            SpecError, ConfigError: The job or an option is not valid.
         """
         for warning in self._work.check_job():
             logger.warning("Job %s: %s", self._work.name, warning)
@@ -112,7 +112,7 @@ class Run:
         """Find or submit the job, and return it; return None if the outputs are complete.
 
         Raises:
-            PaiError: as in ``execute``.
+            PaiError: As in ``execute``.
         """
         with before_signals(self._interrupt) as self._check_signals:
             return self._begin()
@@ -121,7 +121,7 @@ class Run:
         """Wait for the end of a job from ``begin``; if it fails, submit it again (``max_attempts``).
 
         Raises:
-            PaiError: as in ``execute``.
+            PaiError: As in ``execute``.
         """
         with before_signals(self._interrupt) as self._check_signals:
             self._finish_all(job)
@@ -211,7 +211,7 @@ class Run:
             raise error
         return error
 
-    # further attempts of this run
+    # more attempts of this run
 
     def _next_step(self, update: Update) -> str:
         """Return the last line of a failed job's error. It says what to do next, and which attempt failed."""
@@ -224,7 +224,7 @@ class Run:
         return f"attempt {self._made} of {most} of this run, the last one: {obstacle}; {NEXT_SUBMISSION}"
 
     def _obstacle(self, update: Update) -> str | None:
-        """Return why this run makes no further attempt; None if it makes one."""
+        """Return why this run makes no more attempts; None if it makes one."""
         options, status = self._work.options, update.status
         if update.missed is not None:
             return f"{update.missed.value} was missed"

@@ -54,7 +54,7 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
     the process ignores stays ignored.
 
     Yields:
-        a function to call after code that may have caught the exception of a signal; if a signal has
+        A function to call after code that may have caught the exception of a signal; if a signal has
         arrived, the function raises the exception again.
     """
     came: list[int] = []
@@ -100,7 +100,7 @@ def end_with_main_process(over: threading.Event | None = None) -> None:
     """Send SIGTERM to this process, a worker, when the main process has ended for any reason.
 
     Args:
-        over: set when the main process no longer matters.
+        over: Set when the main process no longer matters.
     """
     main = multiprocessing.parent_process()
     if main is None or main.pid is None or multiprocessing.get_start_method() == "forkserver":

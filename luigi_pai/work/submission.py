@@ -26,10 +26,10 @@ class Member:
     """A piece of work in a job.
 
     Attributes:
-        work: the work.
-        evidence: of the work.
-        number: of its submission, from 1; 0 if it is not known yet.
-        index: number of its instance in an array; None if its job is no array.
+        work: The work.
+        evidence: The evidence of the work.
+        number: The number of its submission, from 1; 0 if it is not known yet.
+        index: The number of its instance in an array; None if its job is not an array.
     """
 
     work: Work
@@ -53,13 +53,13 @@ class Submission:
     """A job on the server, and the work that it runs. It is an array, or runs one piece of work.
 
     Attributes:
-        name: of the job.
-        book: of its cluster.
-        members: the work that has not ended.
-        status: the last known status.
-        posted: this process submitted it.
-        is_there: the server has taken it; False while it is being submitted, or if the response was lost.
-        is_over: the job has ended, or the server does not know it.
+        name: The name of the job.
+        book: The book of its cluster.
+        members: The work that has not finished.
+        status: The last known status.
+        posted: Whether this process submitted it.
+        is_there: Whether the server has taken it; False while it is submitted, or if the response was lost.
+        is_over: Whether the job has finished, or the server does not know it.
     """
 
     name: str
@@ -136,7 +136,7 @@ class InFlight:
         """Add a job that is about to be posted, if it is not in already.
 
         Raises:
-            PaiError: the run was interrupted; the post must not be made.
+            PaiError: The run was interrupted; the post must not be made.
         """
         with self._lock:
             if self._jobs.get(_key(job)) is job:

@@ -38,9 +38,9 @@ class Submitted:
     """The result of a submission.
 
     Attributes:
-        job: the job that this process has posted; None if it has posted none.
-        again: the work that is not in ``job``, and is to be looked up again.
-        is_known: whether the book knows the newest submission of the work in ``again`` already.
+        job: The job that this process has posted; None if it has posted none.
+        again: The work that is not in ``job``; look it up again.
+        is_known: Whether the book knows the newest submission of the work in ``again`` already.
     """
 
     job: Submission | None = None
@@ -49,24 +49,24 @@ class Submitted:
 
 
 class Ledger:
-    """Where claims are noted besides the claims themselves. This one notes nothing."""
+    """Another place that records claims. This one records nothing."""
 
     def begin(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Note claims before their job is posted; return them, or earlier claims of the same submissions."""
+        """Record claims before their job is posted; return them, or earlier ones of the same submissions."""
         return list(claims)
 
     def release(self, claims: Sequence[Claim]) -> None:
-        """Note that the job of these claims was certainly not submitted."""
+        """Record that the job of these claims was certainly not submitted."""
 
 
 class Submitter:
     """Submits jobs for one run.
 
     Args:
-        in_flight: gets each job before its first post.
-        ledger: where claims are noted, too.
-        single: whether a job is posted alone. If so, its post is logged at INFO, and it is looked up then.
-        sleep: waits for a number of seconds; default: the sleep of the cluster's clock.
+        in_flight: Gets each job before its first post.
+        ledger: Another place that records the claims.
+        single: Whether one job is posted at a time; then its post is logged at INFO, and it is looked up.
+        sleep: Waits for a number of seconds; by default, the sleep of the cluster's clock.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class Submitter:
         """Claim work, and submit the job of what is claimed.
 
         Args:
-            members: the work, with the numbers of its submissions.
-            array: the name of the array that is to run it; None for one piece of work in a job of its own.
-            build: makes the array from its name and the jobs of its members.
+            members: The work, with the numbers of its submissions.
+            array: The name of the array that runs it; None for one piece of work in its own job.
+            build: Makes the array from its name and the jobs of its members.
 
         Raises:
-            SpecError: the job is not valid; no job was sent.
-            PaiWorkConflict: an output folder belongs to other work; no job was sent.
-            PaiError: the text says whether the job was not submitted, or may have been submitted.
+            SpecError: The job is not valid; no job was sent.
+            PaiWorkConflict: An output folder belongs to other work; no job was sent.
+            PaiError: The message states whether the job was not submitted, or may have been submitted.
         """
         first = members[0]
         name = array or first.own_name
@@ -234,12 +234,12 @@ def _is_on_its_way(api: RestApi, claim: Claim) -> bool:
 def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
     """Add each missing tag to a job by a request; nothing is sent if the server does not support tags.
 
-    The first error is logged, and no further tag is added. The job runs without the missing tags.
+    The first error is logged, and no more tags are added. The job runs without the missing tags.
 
     Args:
-        api: of the cluster.
-        status: of the job, with its present tags.
-        tags: that the job should have.
+        api: The API of the cluster.
+        status: The status of the job, with its present tags.
+        tags: The tags that the job should have.
     """
     if not status.takes_tags:
         return
