@@ -274,7 +274,7 @@ class PaiJob(_Fields):
             )
         self.jobName = jobName
         self.image = image
-        self.taskRoles = _as_list(tasks)
+        self.taskRoles: list[TaskRole] = _as_list(tasks)
         self.authFile = authFile
         self.dataDir = dataDir
         self.outputDir = outputDir

@@ -1,6 +1,7 @@
 """Decides what to do about a piece of work, from what is known of it. It makes no requests and logs nothing.
 
-``docs/running-again.md`` describes the decisions for users; ``tests/data/tasks/decisions.yaml`` has each case.
+``docs/running-again.md`` describes the decisions for users. ``tests/data/tasks/decisions.yaml`` has each
+case.
 """
 
 from __future__ import annotations
