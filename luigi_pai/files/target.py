@@ -87,6 +87,12 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     def __getitem__(self, part: object) -> NoReturn:
         raise TypeError(f"a target has no parts in brackets: a file in its folder is target / {str(part)!r}")
 
+    def __fspath__(self) -> NoReturn:
+        raise TypeError(
+            f"{self.path} is on the cluster's file system, not on this machine: open it with target.open(), "
+            "or use target.local_path if it is on a storage that this machine mounts"
+        )
+
     __iter__ = None  # so that Luigi does not take it for a list
 
     def __getattr__(self, name: str) -> NoReturn:
