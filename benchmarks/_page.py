@@ -21,23 +21,25 @@ PICTURE = "pictures/benchmarks.svg"
 PAGE = """\
 # Benchmarks
 
-luigi_pai beside `luigi.contrib.pai`, measured in one run. The server is a process of its own on the same
-machine that answers at once, so the times are those of the clients; where it is `luigi-pai local`, it is
-named. `luigi.contrib.pai` finds no job of a real server complete: it compares the state with `SUCCEED`, and
-servers send `SUCCEEDED`. "Mended" is a subclass of it in which that word is right and `output()` does not
-call itself for ever.
+This page compares luigi_pai with `luigi.contrib.pai`, measured in one run. The server is a separate
+process on the same machine that responds at once, so the times are those of the clients. Where the
+server is `luigi-pai local`, the table names it. `luigi.contrib.pai` never finds a job of a real server
+complete, because it compares the state with `SUCCEED`, and servers send `SUCCEEDED`. "Mended" is a
+subclass that compares the correct state, and whose `output()` does not call itself forever.
 
 Written by `make bench` (this page alone: `python benchmarks/many_jobs.py --write`) on {date}: {machine}.
-Compare the ratios: the seconds are the machine's. `benchmarks/README.md` describes all benchmarks.
+Compare the ratios, because the seconds depend on the machine. `benchmarks/README.md` describes all
+benchmarks.
 
 {tables}
 
 ![requests and seconds from 100 to 10,000 tasks]({picture})
 
-The first two jobs are looked up alone. From the third on, one list of the user's jobs answers. A job that the
-list lacks is looked up alone, and a watched one that has failed, too. Lists take at most half of the server's
-limit of lists (60 a minute from 1.0 on) and at most a fifth of the time. On v2 clusters there are one login
-and, for users with more than 5,000 jobs, a second page of the list.
+The first two jobs are looked up one at a time. From the third job on, luigi_pai requests one list of the
+user's jobs. It looks up a job separately if the list does not contain it, or if a monitored job has
+failed. Lists use at most half of the server's limit for lists (60 a minute from 1.0 on) and at most a
+fifth of the time. On v2 clusters, there is one login and, for users with more than 5,000 jobs, a second
+page of the list.
 """
 
 
