@@ -153,22 +153,14 @@ def test_what_differs_is_named(changes, named):
     assert "hush" not in str(caught.value)
 
 
-def test_a_job_of_many_instances_is_none_of_them():
-    changes = {"dockerImage: image": "dockerImage: image\n    instances: 2"}
-    with pytest.raises(SpecError, match="must be one role with one instance"):
-        array_of("array", [job("a", **changes)])
-
-
-def test_secrets_cannot_be_in_a_command():
-    """The runtime could not fill them in there."""
-    with pytest.raises(SpecError, match="refer to secrets"):
-        array_of("array", [job("a", "login <% $secrets.password %>")])
-
-
-def test_a_parameter_that_differs_is_not_for_prerequisites():
-    changes = {"uri: python": 'uri: "python:<% $parameters.rate %>"'}
-    with pytest.raises(SpecError, match=r"(?s)^job 'a' .*parameters\.rate.*differs between the points"):
-        array_of("array", [job("a", **changes), job("b", **{**changes, "rate: 0.1": "rate: 0.2"})])
+@pytest.mark.parametrize(("command", "changes", "message"), CASES["refused"])
+def test_what_cannot_share_a_job_is_refused(command, changes, message):
+    """Many instances, secrets, which the runtime could not fill in, and parameters outside of commands."""
+    with pytest.raises(SpecError, match=message):
+        array_of(
+            "array",
+            [job("a", command, **changes), job("b", command, **{**changes, "rate: 0.1": "rate: 0.2"})],
+        )
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
@@ -47,30 +48,18 @@ def test_v1_jobs_become_protocols_that_1_8_takes(file):
     assert [problem for problem in problems if problem.message not in own] == []
 
 
-@pytest.mark.parametrize(
-    ("value", "options"),
-    [
-        (True, {"shmMB": 64, "infiniband": True}),
-        *((value, {"shmMB": 64}) for value in (False, "true", 1, "1", "")),
-    ],
-)
-def test_infiniband_is_asked_for_as_v2_has_it(value, options):
-    """v1 says it as a variable, and means it by true alone; the variable itself stays."""
-    made = convert(job(TaskRole("a", "true"), TaskRole("b", "true"), jobEnvs={"paiAzRDMA": value}))
+@pytest.mark.parametrize(("about", "expected", "lost"), CASES["parts"])
+def test_what_becomes_of_a_job(about, expected, lost):
+    """Defaults are the v1 server's, numbers may be text, and each role keeps a name of its own.
+
+    v1 asks for InfiniBand by a variable, and means it by true alone; the variable itself stays.
+    """
+    made = convert({"jobName": "j", "image": "x", **about}, fs_uri="hdfs://nn:9000/")
     document = made.protocol.to_dict()
-    assert [role["extraContainerOptions"] for role in document["taskRoles"].values()] == [options, options]
-    assert document["parameters"] == {"paiAzRDMA": value}
-    assert made.losses == ()
-
-
-def test_shared_memory_that_a_file_leaves_out_stays_as_v1_has_it():
-    """A v1 task gets 64 MB and a v2 task 512; the role says 64, and the conversion says so."""
-    roles = [{"name": "a", "command": "true"}, {"name": "b", "command": "true", "shmMB": 100}]
-    made = convert({"jobName": "a", "image": "i", "taskRoles": roles})
-    document = made.protocol.to_dict()["taskRoles"]
-    assert document["a"]["extraContainerOptions"] == {"shmMB": 64}
-    assert document["b"]["extraContainerOptions"] == {"shmMB": 100}
-    assert losses(made) == [f"taskRoles[0].{ABSENT_SHM}"]
+    for path, value in expected.items():
+        found = functools.reduce(lambda part, step: part[step], path.split("."), document)
+        assert found == value, path
+    assert losses(made) == [said.replace("{SHM}", ABSENT_SHM) for said in lost]
 
 
 def test_the_whole_table():
@@ -81,23 +70,6 @@ def test_the_whole_table():
     assert made.protocol.to_dict() == CASES["table"]
 
 
-def test_defaults_are_those_of_the_v1_server():
-    """What a v1 config leaves out has the v1 server's default, not the v2 server's."""
-    made = convert({"jobName": "j", "image": "x", "taskRoles": [{"name": "w", "command": "true"}]})
-    role = made.protocol.to_dict()["taskRoles"]["w"]
-    assert role["instances"] == 1
-    assert role["resourcePerInstance"] == {"cpu": 1, "memoryMB": 100, "gpu": 0}
-    assert role["completion"] == {"minFailedInstances": 1, "minSucceededInstances": -1}
-
-
-def test_numbers_may_be_text():
-    """As v1 servers do, "4" is taken for 4."""
-    role = {"name": "w", "command": "true", "taskNumber": "4", "memoryMB": "2048"}
-    made = convert({"jobName": "j", "image": "x", "retryCount": "2", "taskRoles": [role]})
-    assert made.protocol.to_dict()["taskRoles"]["w"]["instances"] == 4
-    assert made.protocol.to_dict()["jobRetryCount"] == 2
-
-
 def test_every_loss_is_said():
     """What has no counterpart is named with its path, each once, as a warning."""
     made = convert(CASES["lossy"])
@@ -105,24 +77,10 @@ def test_every_loss_is_said():
     assert losses(made) == [said.replace("NAME", v2_name("my.job")) for said in CASES["losses"]]
 
 
-def test_the_file_system_is_named():
-    """$PAI_DEFAULT_FS_URI becomes what it stands for, as the v1 server had done it."""
-    made = convert(job(outputDir="$PAI_DEFAULT_FS_URI/a/b"), fs_uri="hdfs://nn:9000/")
-    assert made.protocol.to_dict()["prerequisites"][1]["uri"] == "hdfs://nn:9000/a/b"
-    assert made.losses == ()
-
-
 def test_a_default_output_folder_is_missed_only_if_a_command_uses_it():
     for command, missed in (("true", []), ("cp model $PAI_OUTPUT_DIR/", ["outputDir"])):
         made = convert(job(TaskRole("w", command), outputDir=default_output("j")))
         assert [loss.path for loss in made.notable_losses if loss.path == "outputDir"] == missed
-
-
-def test_roles_that_fold_to_one_name_stay_apart():
-    """Roles that differ in what is taken out of their names get a number."""
-    roles = [{"name": name, "command": "true"} for name in ("a_b", "a.b", "ab")]
-    made = convert({"jobName": "j", "image": "x", "taskRoles": roles})
-    assert list(made.protocol.to_dict()["taskRoles"]) == ["ab", "ab2", "ab3"]
 
 
 @pytest.mark.parametrize("text", ["<%", "<% $parameters.x %>", "a <%= b %> c", "x <% y"])

@@ -199,38 +199,27 @@ def test_folders_arrive_unharmed(container, folder, wanted):
     assert container.run(made.protocol) == wanted.format(container.storage.parents[1])
 
 
-def test_code_that_is_missing_fails_the_job(container):
-    """On 0.7, the container does not start."""
-    said = container.run(convert(job("echo runs", **FOLDERS), storage=NFS).protocol, code=1)
-    code = container.storage / "train" / "code"
-    assert said.endswith(f"luigi_pai: the code folder {code} cannot be copied to {container.work}\n")
-    assert "runs" not in said
-
-
-def test_a_code_folder_that_is_a_link_or_ends_with_a_slash(container):
-    (container.storage / "v1").mkdir()
-    (container.storage / "v1" / "a.txt").write_text("a")
-    (container.storage / "code").symlink_to("v1")
-    for folder in ("/code", "/code/"):
-        made = convert(job("cat code/a.txt", codeDir=folder), storage=NFS)
-        assert made.losses == ()
-        assert container.run(made.protocol) == "a"
+@pytest.mark.parametrize("case", CASES["runs"].values(), ids=CASES["runs"])
+def test_what_a_job_finds(container, case):
+    """Code that is missing or linked, the image's own hdfs command, or one that cannot be written."""
+    for name, content in case.get("storage", {}).items():
+        path = container.storage / name
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to(content["link"]) if isinstance(content, dict) else path.write_text(content)
+    if own := case.get("hdfs"):
+        (container.tools / "hdfs").write_text(own)
+        (container.tools / "hdfs").chmod(0o755)
+    for tool in case.get("without", []):
+        (container.tools / tool).unlink()
+    made = convert(job(case["command"], **case.get("fields", {})), storage=NFS)
+    places = {"storage": container.storage, "work": container.work}
+    out = container.run(made.protocol, case.get("code", 0))
+    start, end = (text.format(**places) for text in case["prints"])
+    assert out.startswith(start)
+    assert out.endswith(end)
+    assert ("runs" in out) is start.startswith("runs")
+    assert made.losses == ()
     assert not (container.work / "code").is_symlink()
-
-
-def test_the_hdfs_command_of_an_image_is_left(container):
-    own = container.tools / "hdfs"
-    own.write_text("#!/bin/sh\necho own\n")
-    own.chmod(0o755)
-    assert container.run(convert(job("hdfs dfs -ls /"), storage=NFS).protocol) == "own\n"
-
-
-def test_an_image_in_which_it_cannot_be_written(container):
-    """The job runs, as it may not need the command."""
-    (container.tools / "base64").unlink()
-    said = container.run(convert(job("echo runs"), storage=NFS).protocol)
-    assert said.startswith("runs\n")
-    assert "luigi_pai: the hdfs command cannot be written: the image needs base64 and gzip\n" in said
 
 
 @pytest.mark.parametrize("convert_first", [True, False])

@@ -56,19 +56,10 @@ def test_a_value_becomes_the_text_that_javascript_makes_of_it(value, text):
     assert rendered("x<% $parameters.v %>x", parameters={"v": value}) == f"x{text}x"
 
 
-def test_commands_are_trimmed_and_joined_by_newline():
-    """Each command loses the white space around it, none is left out."""
-    assert rendered(" a ", "", "b\n") == "a\n\nb"
-
-
-def test_the_default_deployment_stands_around_the_commands():
-    """Its preCommands come first, its postCommands last, only in the roles that it names."""
-    deployments = [
-        {"name": "other", "taskRoles": {"worker": {"preCommands": ["no"]}}},
-        {"name": "prod", "taskRoles": {"worker": {"preCommands": [" p "], "postCommands": ["q", "r"]}}},
-    ]
-    assert rendered("a", deployments=deployments, defaults={"deployment": "prod"}) == "p\na\nq\nr"
-    assert rendered("a", deployments=deployments, defaults={}) == "a"
+@pytest.mark.parametrize(("commands", "more", "text"), CASES["joined"])
+def test_commands_are_trimmed_and_joined_by_newline(commands, more, text):
+    """Before they are parsed; the default deployment stands around them, in the roles that it names."""
+    assert rendered(*commands, **more) == text
 
 
 def test_a_role_sees_only_the_prerequisites_that_it_names():
@@ -85,12 +76,6 @@ def test_a_tag_that_the_server_fails_on_is_an_error():
     assert list(map(str, caught.value.problems)) == [f"taskRoles.worker.commands: {missing}"]
     (problem,) = problems("ok", "x <% $parameters.epochs")
     assert problem == "taskRoles.worker.commands[1]: has '<%' without '%>' after it; the server answers 500"
-
-
-def test_a_tag_may_span_two_commands():
-    """The server joins before it parses."""
-    assert rendered("echo <% $parameters", ".epochs %>") == "echo <% $parameters\n.epochs %>"
-    assert rendered("echo <%", "$parameters.epochs %>") == "echo 10"
 
 
 @settings(deadline=None)  # machines of CI are busy
@@ -114,24 +99,13 @@ def test_a_parameter_arrives_as_it_is(before, value):
 # ---------------------------------------------------------------- secrets
 
 
-def test_the_runtime_fills_in_secrets():
-    """By key and by index; a reference that leads nowhere becomes nothing, as every other one."""
-    secrets = {"key": "a'b\"<&>%\nc", "list": ["x", {"k": "v"}], "n": 5, "yes": True}
-    assert fill_secrets("[<% $secrets.key %>]", secrets) == "[a'b\"<&>%\nc]"
-    assert fill_secrets("<%$secrets.list[1].k%> <% $secrets.list.0 %> <% $secrets.n %>", secrets) == "v x 5"
-    assert fill_secrets("[<% $secrets.nope %><% $parameters.x %><% $secrets.key.x %>]", secrets) == "[]"
-    assert fill_secrets("<% $secrets.yes %>", secrets) == "True"
+@pytest.mark.parametrize(("secrets", "command", "text"), CASES["secrets"])
+def test_the_runtime_fills_in_secrets(secrets, command, text):
+    """By key and by index; a reference that leads nowhere becomes nothing, as every other one.
 
-
-@pytest.mark.parametrize("secrets", [None, {}])
-def test_without_secrets_a_command_is_left_alone(secrets):
-    """The runtime then looks at nothing."""
-    assert fill_secrets("<% $secrets.key %>", secrets) == "<% $secrets.key %>"
-
-
-def test_a_secret_is_not_read_as_a_template():
-    """A value that looks like a reference stays one."""
-    assert fill_secrets("<% $secrets.a %>", {"a": "<% $secrets.b %>", "b": "x"}) == "<% $secrets.b %>"
+    Without secrets the runtime looks at nothing, and a value that looks like a reference stays one.
+    """
+    assert fill_secrets(command, secrets) == text
 
 
 def test_masked_hides_every_value_under_secrets_and_auth():

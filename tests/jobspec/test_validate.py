@@ -10,7 +10,7 @@ import re
 import pytest
 from job_cases import ABSENT, cases, changed
 
-from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.job import PaiJob, Port, TaskRole
 from luigi_pai.jobspec.names import folded
 from luigi_pai.jobspec.schema_problems import schema
@@ -203,31 +203,9 @@ def test_a_spec_error_survives_pickling():
 # ---------------------------------------------------------------- levels and releases
 
 
-def test_a_release_refuses_what_came_after_it():
-    """0.7 has no jobEnvs and extras, and refuses a field that later ones only ignore."""
-    assert [str(problem) for problem in validate_job(GOOD, release="0.7.1")] == [
-        "jobEnvs: needs OpenPAI 0.9 or later; other servers refuse it",
-        "extras: needs OpenPAI 0.12 or later; other servers refuse it",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("release", "level"), [("0.7.1", Level.REFUSED), ("0.8", Level.WARNING), (None, Level.WARNING)]
-)
-def test_a_field_of_releases_before_0_7_is_never_of_use(release, level):
-    """It says what ends a job instead."""
-    document = GOOD | {"killAllOnCompletedTaskNumber": 2, "jobName": "j"}
-    (problem,) = (each for each in validate_job(document, release=release) if "killAll" in each.path)
-    message = (
-        "has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; "
-        "set minSucceededTaskCount of the role whose tasks decide"
-    )
-    assert problem == Problem("killAllOnCompletedTaskNumber", message, level)
-
-
-@pytest.mark.parametrize("release", ["0.8", "v0.14.0"])
-def test_a_release_refuses_what_an_earlier_one_took(release):
-    """``~`` in a job's name ended with 0.7."""
-    wrong = "is not a name without '~', which servers from release 0.8 on refuse"
-    assert wrong in " ".join(map(str, validate_job(GOOD, release=release)))
-    assert validate_job(changed(GOOD, {"jobName": "train"}), release="0.14.0") == []
+@pytest.mark.parametrize(("changes", "levels"), CASES["releases"])
+def test_what_each_release_makes_of_a_field(changes, levels):
+    """What came after it, what an earlier one took, and what was of use before 0.7 only."""
+    for release, problems in levels.items():
+        given = validate_job(changed(GOOD, changes), release=None if release == "any" else release)
+        assert [[problem.level.value, str(problem)] for problem in given] == problems, release

@@ -133,19 +133,10 @@ def test_a_document_that_is_no_mapping_is_one_problem(document):
 # ---------------------------------------------------------------- releases, size, lines
 
 
-def test_before_1_6_prerequisites_run_nothing():
-    """1.5 refuses what 1.6 brought."""
-    script = [f"prerequisites[1].{field}" for field in ("plugin", "failurePolicy", "callbacks")]
-    assert found(GOOD, release="1.5.0") == [
-        ["refused", f"{path}: needs OpenPAI 1.6 or later; other servers refuse it"]
-        for path in (*script, "taskRoles.worker.prerequisites")
-    ]
-
-
-def test_before_1_0_there_are_no_storages():
-    """0.17 takes them and mounts nothing."""
-    message = "needs OpenPAI 1.0 or later; other servers accept it, and it does not work there"
-    assert ["stricter", f"extras.storages: {message}"] in found(GOOD, release="0.17.0")
+@pytest.mark.parametrize(("release", "problems"), CASES["releases"].items())
+def test_what_a_release_does_not_know(release, problems):
+    """1.5 refuses what 1.6 brought; 0.17 takes storages, and mounts nothing."""
+    assert found(GOOD, release=release) == problems
 
 
 @pytest.mark.parametrize("release", ["1", "latest", "", "x1.8.0"])

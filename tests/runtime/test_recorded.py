@@ -60,25 +60,26 @@ def check(tasks, statuses, others_ports):
                 assert peer.ports == ports
 
 
-def of_status(status):
-    ports = {
-        label: [int(port) for port in str(text).split(",")]
-        for label, text in status["containerPorts"].items()
-    }
-    return status["containerIp"], ports
+def seen(client, job):
+    """Return what each task of a job sees, and what the API shows of it, by role and index."""
+    tasks, statuses = {}, {}
+    for role, about in job["taskRoles"].items():
+        for status in about["taskStatuses"]:
+            place = role, status["taskIndex"]
+            tasks[place] = Task(json.loads(client.log(job, *place)))
+            ports = {
+                label: [int(port) for port in str(text).split(",")]
+                for label, text in status["containerPorts"].items()
+            }
+            statuses[place] = status["containerIp"], ports
+    return tasks, statuses
 
 
 def test_v1(cluster):
     task = TwoRoles()
     task.run()
     client = LocalClient(cluster)
-    job = client.job(task.name)
-    tasks, statuses = {}, {}
-    for role in ("Worker_1", "ps"):
-        for status in job["taskRoles"][role]["taskStatuses"]:
-            place = role, status["taskIndex"]
-            tasks[place] = Task(json.loads(client.log(job, *place)))
-            statuses[place] = of_status(status)
+    tasks, statuses = seen(client, client.job(task.name))
     check(tasks, statuses, others_ports=False)
     first = tasks["Worker_1", 0]
     assert (first.api, first.job, first.user, first.role) == ("v1", task.name, "admin", "Worker_1")
@@ -90,13 +91,7 @@ def test_v2(local_pai_v2):
     client = ProtocolClient(local_pai_v2)
     name = unique()
     client.submit(json.dumps({**PROTOCOL, "name": name}))
-    job = client.wait(f"admin~{name}")
-    tasks, statuses = {}, {}
-    for role in ("worker", "ps"):
-        for status in job["taskRoles"][role]["taskStatuses"]:
-            place = role, status["taskIndex"]
-            tasks[place] = Task(json.loads(client.log(job, *place)))
-            statuses[place] = of_status(status)
+    tasks, statuses = seen(client, client.wait(f"admin~{name}"))
     check(tasks, statuses, others_ports=True)
     ps = tasks["ps", 0]
     assert (ps.api, ps.job, ps.user, ps.role) == ("v2", name, "admin", "ps")

@@ -40,3 +40,4 @@ def test_a_key_twice_is_named_with_both_lines():
 def test_a_number_that_would_be_read_as_an_infinity():
     with pytest.raises(SpecError, match="-1e400 is too large a number"):
         read_json('{"a": -1e400}', "x.json")
+    assert read_json('{"a": -1e40}', "x.json") == {"a": -1e40}

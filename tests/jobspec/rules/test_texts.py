@@ -42,44 +42,11 @@ def test_what_a_shell_understands_is_left_alone(command):
     assert of_v1(command) == of_v2(command) == []
 
 
-def test_variables_of_the_job_itself_are_known():
-    assert of_v1("echo $PAI_QUEUE", jobEnvs={"PAI_QUEUE": "a"}) == []
-    assert of_v2("export PAI_QUEUE=a", "echo $PAI_QUEUE") == []
-
-
-def test_folders_of_v1_are_not_set_in_a_protocol():
-    said = "unbound variable'; export it first, or give a task the attribute output_dir"
-    for command in (
-        "cp model $PAI_OUTPUT_DIR/",
-        "cp model ${PAI_OUTPUT_DIR}/",
-        "cp model ${PAI_DATA_DIR%/}/",
-    ):
-        ((level, text),) = of_v2(command)
-        assert level == "warning"
-        assert text.endswith(said)
-        assert of_v1(command) == []
-    for command in ("echo ${PAI_OUTPUT_DIR:-none}", "export PAI_OUTPUT_DIR=/mnt; cp model $PAI_OUTPUT_DIR/"):
-        assert of_v2(command) == []
-
-
-def test_a_blank_after_a_backslash_ends_the_command():
-    ((_, text),) = of_v2("true\ntrain \\ \n  --lr 3")
-    assert text.endswith("has a blank after the backslash at the end of line 2; take it away")
-    assert of_v2("train \\\n  --lr 3") == []
-
-
-def test_a_blank_image_is_none():
-    ((level, text),) = of_v2(uri=" ")
-    assert level == "stricter"
-    assert text == "prerequisites[0].uri: ' ' is not the name of a Docker image"
-
-
-def test_references_of_protocols_are_none_in_a_v1_job():
-    ((level, said),) = of_v1("train --lr <% $parameters.lr %>")
-    assert (level, said.partition("; ")[0]) == (
-        "warning",
-        "taskRoles[0].command: has <% $parameters.lr %>, which only job protocols fill in",
-    )
+@pytest.mark.parametrize(("api", "parts", "problems"), CASES["judged"])
+def test_what_else_leads_to_nothing_is_named(api, parts, problems):
+    """Variables that the job or its format does not set, references, blanks, and what has to be filled in."""
+    found = of_v1(**parts) if api == "v1" else of_v2(*parts.pop("commands", []), **parts)
+    assert [list(problem) for problem in found] == problems
 
 
 @pytest.mark.parametrize(("image", "level", "text"), CASES["images"])
@@ -89,41 +56,22 @@ def test_an_image_that_no_docker_can_pull_is_named(image, level, text):
         assert found[1].startswith(place + text)
 
 
-@pytest.mark.parametrize(
-    "image", ["python", "Registry.example:5000/a/b_c:V1.2-Beta", "a/b@sha256:0Af", "localhost/x:latest"]
-)
+@pytest.mark.parametrize("image", CASES["names_of_images"])
 def test_names_of_images_are_left_alone(image):
     assert of_v1(image=image) == of_v2(uri=image) == []
 
 
-@pytest.mark.parametrize("folder", ["./code", "code", ".", "~/code", "https://host/x", "file:///x", "C:\\x"])
-@pytest.mark.parametrize(
-    ("field", "what", "level"),
-    [
-        ("codeDir", "code folder", "stricter"),
-        ("authFile", "account of a registry", "stricter"),
-        ("dataDir", "data folder", "warning"),
-    ],
-)
-def test_a_folder_that_is_not_on_the_cluster_is_named(folder, field, what, level):
-    """A job without its code fails when it starts; what a data folder is, its command may know."""
-    ((found, said),) = of_v1(**{field: folder})
-    assert found == level
-    assert said == (
+@pytest.mark.parametrize("folder", CASES["not_on_the_cluster"])
+@pytest.mark.parametrize("field", CASES["folders"])
+def test_a_folder_that_is_not_on_the_cluster_is_named(folder, field):
+    what, level = CASES["folders"][field]
+    said = (
         f"{field}: {folder!r} is no path on the cluster's file system, where the {what} of a job is; "
         "write $PAI_DEFAULT_FS_URI/PATH, and copy local files there with uploads or luigi-pai put"
     )
+    assert of_v1(**{field: folder}) == [(level, said)]
 
 
-def test_a_placeholder_in_a_path_is_only_warned_of():
-    """Whoever fills it in makes a path of it."""
-    ((level, _),) = of_v1(codeDir="HDFS_URI/code")
-    assert level == "warning"
-
-
-@pytest.mark.parametrize(
-    "folder",
-    ["$PAI_DEFAULT_FS_URI/a", "/a/b", "hdfs://nn:9000/a", "viewfs://a/b", "s3a://bucket/a", "${X}/a"],
-)
+@pytest.mark.parametrize("folder", CASES["on_the_cluster"])
 def test_places_in_hdfs_are_left_alone(folder):
     assert of_v1(codeDir=folder) == []
