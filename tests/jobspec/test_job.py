@@ -91,40 +91,37 @@ def test_counts_not_given_are_left_to_the_server():
     assert repr(UNSET) == "UNSET"
 
 
-def test_slots_of_a_subclass_come_after_those_of_its_bases():
-    """A subclass with slots of its own adds fields and loses none."""
+class Pinned(TaskRole):
+    """It adds fields and loses none."""
 
-    class Pinned(TaskRole):
-        __slots__ = ("gpuModel", "neverSet")
-
-    role = Pinned("w", "c")
-    role.gpuModel = "K80"
-    assert list(slot_to_dict(role)) == [*slot_to_dict(TaskRole("w", "c")), "gpuModel"]
+    __slots__ = ("gpuModel", "neverSet")
 
 
-def test_private_slots_and_instance_attributes_are_no_fields():
-    """Names with two underscores, and attributes outside the slots, stay at home."""
+class Private:
+    """Names with two underscores, and attributes outside the slots, are no fields."""
 
-    class Private:
-        __slots__ = ("__dict__", "__secret", "shown")
-
-        def __init__(self):
-            self.__secret = "s"
-            self.shown = 1
-            self.loose = 2
-
-    assert slot_to_dict(Private()) == {"shown": 1}
+    __slots__ = ("__dict__", "__secret", "shown")
 
 
-def test_a_single_slot_written_as_a_string_is_one_field():
-    """``__slots__ = "label"`` is the field label, not five fields of a letter."""
+class Label:
+    """Its slot is one field, and not five of a letter."""
 
-    class Label:
-        __slots__ = "label"  # noqa: PLC0205  what this test is about
+    __slots__ = "label"  # noqa: PLC0205  what this test is about
 
-    label = Label()
-    label.label = "x"
-    assert slot_to_dict(label) == {"label": "x"}
+
+@pytest.mark.parametrize(
+    ("made", "attributes", "fields"),
+    [
+        (Pinned("w", "c"), {"gpuModel": "K80"}, slot_to_dict(TaskRole("w", "c")) | {"gpuModel": "K80"}),
+        (Private(), {"_Private__secret": "s", "shown": 1, "loose": 2}, {"shown": 1}),
+        (Label(), {"label": "x"}, {"label": "x"}),
+    ],
+)
+def test_the_slots_of_a_class_and_its_bases_are_the_fields(made, attributes, fields):
+    """Those of bases come first."""
+    for name, value in attributes.items():
+        setattr(made, name, value)
+    assert list(slot_to_dict(made).items()) == list(fields.items())
 
 
 @pytest.mark.parametrize("foreign", [{1, 2}, object(), 1j], ids=["set", "object", "complex"])

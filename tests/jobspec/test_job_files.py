@@ -116,14 +116,7 @@ def test_every_field_that_1_8_0_refuses_is_named(file):
     assert ours == {in_prerequisite(place) for place in theirs}
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("indented_by_tabs.yaml", "column 1: a tab indents this"),
-        ("item_left_out.yaml", "column 24: this cannot stand here, in YAML"),
-        ("octal_key.yaml", "column 14: OpenPAI and LTP 1.1 and later take this for different values"),
-    ],
-)
+@pytest.mark.parametrize(("name", "message"), CASES["not_read"].items())
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_file_that_is_not_read_is_refused_with_its_line(name, message, release):
     """1.8.0 reads on, of the tabs not what was meant; LTP 1.5 reads the last as another value."""

@@ -141,16 +141,13 @@ def test_a_file_keeps_its_line_ends_and_its_name(tmp_path):
     path = tmp_path / "job.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())
     assert JobProtocol.from_file(path).to_yaml() == "\ufeff" + TEXT.replace("\n", "\r\n")
-    path.write_text("taskRoles: []\n")
-    with pytest.raises(SpecError, match=r"taskRoles: this is a list; it must be a mapping \(line 1\)"):
-        JobProtocol.from_file(path)
-
-
-def test_a_file_that_is_not_utf_8_is_refused_with_its_line(tmp_path):
-    path = tmp_path / "job.yaml"
-    path.write_bytes(b"a: 1\nb: \xff\n")
-    with pytest.raises(SpecError, match=r"job.yaml.*\n  is not UTF-8.* \(line 2\)"):
-        JobProtocol.from_file(path)
+    for content, message in (
+        (b"taskRoles: []\n", r"taskRoles: this is a list; it must be a mapping \(line 1\)"),
+        (b"a: 1\nb: \xff\n", r"job.yaml.*\n  is not UTF-8.* \(line 2\)"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(SpecError, match=message):
+            JobProtocol.from_file(path)
 
 
 @pytest.mark.parametrize(("document", "problems"), CASES["shapes"])

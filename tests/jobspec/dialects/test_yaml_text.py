@@ -186,14 +186,11 @@ def test_no_problem_of_a_secret_shows_it():
     assert "012" not in str(refusal("secrets: {key: 012}"))
 
 
-def test_keys_keep_the_order_of_the_text():
-    assert list(read_yaml("b: 1\na: 2\n<<: {z: 3}\nc: 4\n").value) == ["b", "a", "z", "c"]
-
-
-def test_what_an_alias_refers_to_is_copied():
-    value = read_yaml("a: &x [1]\nb: *x\n").value
-    value["a"].append(2)
-    assert value["b"] == [1]
+def test_keys_keep_the_order_of_the_text_and_aliases_are_copied():
+    value = read_yaml("b: &x [1]\na: *x\n<<: {z: 3}\nc: 4\n").value
+    assert list(value) == ["b", "a", "z", "c"]
+    value["b"].append(2)
+    assert value["a"] == [1]
 
 
 def test_pyyaml_itself_reads_as_before():
@@ -210,21 +207,10 @@ def test_the_text_and_its_name_are_kept():
 # ---------------------------------------------------------------- lines
 
 
-def test_every_part_has_its_line():
-    text = "a: 1\nb:\n  # c\n  c:\n    - x\n    -\n      y: >-\n        z\n"
-    lines = {(): 1, ("a",): 1, ("b",): 2, ("b", "c"): 4}
-    assert read_yaml(text).lines == lines | {("b", "c", 0): 5, ("b", "c", 1): 7, ("b", "c", 1, "y"): 7}
-
-
-def test_lines_count_as_editors_do():
-    lines = read_yaml("a: 'x\u2028y'\r\nb: 1\rc: 2\n").lines
-    assert [lines[key,] for key in "abc"] == [1, 2, 3]
-
-
-def test_what_was_merged_in_has_the_line_where_it_stands():
-    lines = read_yaml("base: &base\n  x: 1\nrole:\n  <<: *base\n  y: 2\n").lines
-    assert lines["role", "x"] == 2
-    assert lines["role", "y"] == 5
+@pytest.mark.parametrize(("text", "lines"), CASES["lines"])
+def test_every_part_has_its_line(text, lines):
+    """As editors count; what was merged in has the line where it stands."""
+    assert read_yaml(text).lines == {tuple(path): line for path, line in [[[], 1], *lines]}
 
 
 @pytest.mark.parametrize(("path", "text"), CASES["paths"])
@@ -266,15 +252,20 @@ def test_deep_nesting_is_an_error_and_no_crash(depth, opened, closed):
     assert problem.level is Level.REFUSED
 
 
-def test_nesting_by_aliases_is_an_error_too():
-    chain = "".join(f"- &a{n} [[[[[*a{n - 1}]]]]]\n" for n in range(1, 40))
-    assert "nested more than 100 levels" in refusal(f"- &a0 1\n{chain}").message
+CHAIN = "".join(f"- &a{n} [[[[[*a{n - 1}]]]]]\n" for n in range(1, 40))
+BOMB = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
 
 
-def test_a_bomb_of_aliases_is_defused():
-    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)]
-    bomb = "a0: &a0 [x, x]\n" + "".join(lines)
-    assert "more than 100,000 parts" in refusal(bomb).message
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"- &a0 1\n{CHAIN}", "nested more than 100 levels"),
+        (f"a0: &a0 [x, x]\n{BOMB}", "more than 100,000 parts"),
+    ],
+    ids=["levels", "parts"],
+)
+def test_a_bomb_of_aliases_is_defused(text, message):
+    assert message in refusal(text).message
 
 
 def test_what_the_server_reads_in_a_surprising_way_is_remarked():
