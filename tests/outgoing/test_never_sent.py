@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CASES = cases("never_sent")
-KEY = CASES["keys"][0]
 ANYWAY = "it is never sent: a file or folder of this name may contain credentials; to send it anyway, copy it"
 
 
@@ -57,21 +56,16 @@ def test_a_private_key_has_any_name(project, name, text):
     assert folder_tree(write(project, name, text=text)).left_out == (name,)
 
 
-def test_a_key_below_a_certificate_and_in_json(project):
-    """The key of a service account is a string in a JSON file; a page about keys is no key."""
-    write(project, "both.pem", text=f"-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n{KEY}")
-    write(
-        project,
-        "account.json",
-        text='{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----"}',
-    )
-    write(
-        project, "server.crt", "ca.pem", text="-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"
-    )
-    write(project, "page.md", "make_key.py", text=f"A key looks like this:\n{KEY}")
+@pytest.mark.parametrize("case", CASES["trees"].values(), ids=CASES["trees"])
+def test_what_is_left_out_of_a_folder(project, case):
+    """Keys below certificates and in JSON, and links to what is never sent; caches are another list."""
+    for name, text in case["files"].items():
+        write(project, name, text=text)
+    for name, goal in case.get("links", {}).items():
+        (project / name).symlink_to(goal)
     tree = folder_tree(project)
-    assert tree.left_out == ("account.json", "both.pem")
-    assert set(tree.files) == {"train.py", "server.crt", "ca.pem", "page.md", "make_key.py"}
+    assert list(tree.left_out) == case["left_out"]
+    assert set(tree.files) == {"train.py", *case["sent"]}
 
 
 @pytest.mark.parametrize("name", ["conf/prod.ini", "settings.conf", "x.toml"])
@@ -119,16 +113,6 @@ def test_secrets_of_other_sections(project, settings, monkeypatch):
     assert "tokenizer.json" in tree.files
 
 
-def test_links_inside_the_folder(project):
-    """A link under another name to a file that is never sent is not sent either."""
-    write(project, ".git/config", ".env", "ok.txt")
-    for name, goal in {"a.txt": ".env", "b": ".git", "c": ".git/config", "d.txt": "ok.txt"}.items():
-        (project / name).symlink_to(goal)
-    tree = folder_tree(project)
-    assert set(tree.files) == {"train.py", "ok.txt", "d.txt"}
-    assert tree.left_out == (".env", ".git", "a.txt", "b", "c")
-
-
 @pytest.mark.parametrize("name", CASES["named"])
 @pytest.mark.parametrize("through_link", [True, False])
 def test_a_file_or_folder_that_is_named(project, name, through_link):
@@ -165,14 +149,6 @@ def test_a_project_in_a_virtual_environment_is_sent(tmp_path):
     """Only folders that contain nothing but credentials count above the named folder."""
     folder = write(tmp_path / ".env" / "lib" / "pkg", "a.py")
     assert set(folder_tree(folder).files) == {"a.py"}
-
-
-def test_caches_are_another_list(project):
-    """Rules in .paiignore bring caches back, and never a word is said about them."""
-    write(project, "a.pyc", "__pycache__/b.pyc", ".venv/c")
-    assert folder_tree(project).left_out == ()
-    write(project, ".paiignore", text="!*.pyc\n!__pycache__/\n!.venv/\n")
-    assert set(folder_tree(project).files) == {"train.py", "a.pyc", "__pycache__/b.pyc", ".venv/c"}
 
 
 def test_names_that_only_hdfs_refuses(project):
