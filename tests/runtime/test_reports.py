@@ -19,6 +19,7 @@ from old_python import oldest_python
 from luigi_pai import runtime
 from luigi_pai.runtime import report
 
+CASES = cases("reports")
 ALONE = [Role("main", ["10.0.0.2"], [{"http": [1001], "ssh": [1002]}])]
 HDFS = """#!/bin/sh
 echo "$@" >>"$HDFS_LOG"
@@ -94,7 +95,7 @@ def sent(hdfs):
 
 PROGRAMS = [
     pytest.param(case, python, id=f"{name}-{place}", marks=[pytest.mark.slow] if case.get("is_slow") else [])
-    for name, case in cases("reports")["programs"].items()
+    for name, case in CASES["programs"].items()
     for place, python in (("this", sys.executable), ("oldest", oldest_python()))
     if case.get("pythons", "this") in (place, "both")
 ]
@@ -133,14 +134,14 @@ def test_a_progress_that_is_no_fraction(inside, tmp_path, capsys, monkeypatch, p
         report(progress=value)
     says = "progress is not from 0 to 1; give a fraction, or step=... and steps=... instead"
     assert capsys.readouterr().out == f"report: {says}\n"
-    assert len((tmp_path / "_reports" / "main-0.jsonl").read_text().splitlines()) == 6
+    assert len(reports_in(tmp_path)) == 6
 
 
 def test_numbers_of_numpy_are_numbers(inside, tmp_path):
     numpy = pytest.importorskip("numpy", reason="numpy is not installed (the demo brings it)")
     inside({"PAI_OUTPUT_DIR": str(tmp_path)})
     report(loss=numpy.float32(0.5), step=numpy.int64(3), where=Path("a"), losses=numpy.array([1, 2]))
-    line = json.loads((tmp_path / "_reports" / "main-0.jsonl").read_text())
+    line = json.loads(*reports_in(tmp_path))
     assert (line["loss"], line["step"], line["where"], line["losses"]) == (0.5, 3, "a", "[1 2]")
 
 
@@ -213,16 +214,7 @@ def test_values_that_json_does_not_have(inside, tmp_path):
     assert "d" in values
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"PAI_TASK_ROLE_main_HOST_LIST": "10.0.0.2"},
-        {"PAI_CURRENT_TASK_ROLE_NAME": "other"},
-        {"PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "7"},
-        {"LUIGI_PAI_ATTEMPT": "one"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("wrong", CASES["contradictions"], ids=str)
 def test_an_environment_that_contradicts_itself(inside, capsys, wrong):
     inside(v1(ALONE, "main", 0) | wrong)
     report(step=1)
