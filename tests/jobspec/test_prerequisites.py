@@ -7,7 +7,7 @@ import copy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from job_cases import cases
+from job_cases import cases, changed
 from job_files import NOT_READ, parameters
 
 from luigi_pai.errors import Level, SpecError
@@ -139,20 +139,21 @@ def test_a_name_of_two_types_means_the_last():
 # ---------------------------------------------------------------- callbacks
 
 
-@pytest.mark.parametrize(("name", "sent"), CASES["events"].items())
-def test_events_are_sent_as_releases_call_them(name, sent):
-    document = with_callbacks("echo", event=name)
-    assert resolve(document)["prerequisites"][0]["callbacks"] == [{"event": sent, "commands": ["echo"]}]
+@pytest.mark.parametrize(("fields", "expected"), CASES["sent"])
+def test_what_is_sent_of_a_prerequisite(fields, expected):
+    """Events have the names of releases, callbacks a plugin, and ``this`` is known in the URI."""
+    document = changed(with_callbacks("echo"), {f"prerequisites[0].{key}": fields[key] for key in fields})
+    (sent,) = resolve(document)["prerequisites"]
+    assert {key: sent[key] for key in expected} == expected
 
 
-def test_a_callback_for_the_end_does_not_run_after_a_failure():
-    """As that of the proposal would."""
-    (problem,) = prerequisite_problems(with_callbacks("echo", event="containerExit"))
-    assert (problem.path, problem.level) == ("prerequisites[0].callbacks[0].event", Level.WARNING)
-    assert problem.message.startswith(
-        "containerExit is sent as taskSucceeds: these commands run after a success"
-    )
-    assert messages(with_callbacks("echo", event="taskSucceeds")) == []
+@pytest.mark.parametrize(("fields", "role", "expected"), CASES["not_run"])
+def test_commands_that_do_not_run_are_warned_of(fields, role, expected):
+    """A callback for the end does not run after a failure, as that of the proposal would."""
+    document = with_callbacks("echo", **fields)
+    document["taskRoles"] = {"w": role}
+    found = [[problem.level.value, str(problem)] for problem in prerequisite_problems(document)]
+    assert found == expected
 
 
 @pytest.mark.parametrize(("callback", "commands", "lost"), CASES["variables"])
@@ -165,14 +166,6 @@ def test_a_variable_of_a_callback_does_not_reach_the_commands(callback, commands
     assert [problem.path for problem in found] == ["prerequisites[0].callbacks[0].commands[0]"] * lost
 
 
-def test_callbacks_without_a_plugin_get_the_default_of_the_proposal():
-    document = with_callbacks("echo")
-    del document["prerequisites"][0]["plugin"]
-    assert resolve(document)["prerequisites"][0]["plugin"] == CMD
-    other = with_callbacks("echo", plugin="of.my.own")
-    assert resolve(other)["prerequisites"][0]["plugin"] == "of.my.own"
-
-
 @pytest.mark.parametrize(("callbacks", "message"), CASES["callbacks"])
 def test_callbacks_that_the_runtime_cannot_read_are_refused(callbacks, message):
     document = with_callbacks()
@@ -181,16 +174,6 @@ def test_callbacks_that_the_runtime_cannot_read_are_refused(callbacks, message):
     assert message in str(problem)
     assert problem.level is Level.STRICTER
     assert "servers accept it" in problem.message
-
-
-def test_commands_that_never_run_are_warned_of():
-    document = with_callbacks("echo", type="data")
-    document["taskRoles"] = {"w": {"data": "p"}}
-    (problem,) = prerequisite_problems(document)
-    assert problem.level is Level.WARNING
-    assert str(problem) == (
-        "prerequisites[0].callbacks: these commands never run: no role has 'p' among its prerequisites"
-    )
 
 
 # ---------------------------------------------------------------- this
@@ -203,11 +186,6 @@ def test_this_is_the_prerequisite_itself(command, expected):
     (sent,) = resolve(document)["prerequisites"]
     assert sent["callbacks"][0]["commands"] == [expected or command]
     assert sent == {**document["prerequisites"][0], "callbacks": sent["callbacks"]}
-
-
-def test_this_is_known_in_the_uri_too():
-    document = with_callbacks("echo", type="data", host="h", uri=["http://<% this.parameters.host %>/a"])
-    assert resolve(document)["prerequisites"][0]["uri"] == ["http://h/a"]
 
 
 @pytest.mark.parametrize(("command", "message"), CASES["nowhere"])
