@@ -433,36 +433,6 @@ def test_an_hdfs_that_takes_no_more(tmp_path, exception, message, said, is_new):
         assert sorted(names(fs, "/code")) == sorted([MANIFEST, *map(str, range(20))])
 
 
-@pytest.mark.parametrize("is_new", [True, False])
-def test_a_full_hdfs_that_does_not_say_so(tmp_path, source, is_new):
-    """DataNodes of 2.7.4 answer 201 and keep nothing when a quota is used up: nothing of it is published."""
-
-    class Full(WebHdfsHandler):
-        def data_received(self, chunk):
-            pass
-
-    with serving(tmp_path / "hdfs", Full) as url:
-        fs = WebHdfs(url, "anna")
-        if not is_new:
-            fs.mkdir("/code")
-        with pytest.raises(HdfsError, match=r"\d bytes were sent, and 0 are there; HDFS may be full, or the"):
-            upload(fs, source, "/code")
-        assert names(fs, "/") == ([] if is_new else ["code"])
-
-
-@pytest.mark.slow
-def test_over_the_quota_of_a_real_hdfs(real_backend, source):
-    """The same on a real one, whether it says so or not."""
-    fs, home = real_backend.fs(), real_backend.quota_folder()
-    refused = real_backend.differences.over_quota
-    message = refused[1] if refused else r"\d bytes were sent, and 0 are there; HDFS may be full"
-    for folder in (f"{home}/new", home):
-        with pytest.raises(HdfsError, match=message):
-            upload(fs, source, folder)
-    assert names(fs, home) == []
-    fs.remove(home)
-
-
 def test_two_at_once(fs, home, source, sent):
     """Of two uploads of one folder at the same moment one sends it, the other finds it there."""
     with ThreadPoolExecutor(2) as pool:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from file_cases import table
+from file_cases import sections
 
 from luigi_pai.files import TransferError
 from luigi_pai.files.trees import LocalFile, folder_tree
@@ -24,71 +24,35 @@ def made(folder, *names):
     return folder
 
 
-def test_files_and_folders(tmp_path):
-    """All files with their sizes, and all folders, empty ones too."""
-    tree = folder_tree(made(tmp_path, "a.py", "deep/er/b.txt", "empty/", ".hidden"))
-    assert {name: file.size for name, file in tree.files.items()} == {
-        "a.py": 4,
-        "deep/er/b.txt": 13,
-        ".hidden": 7,
-    }
-    assert set(tree.folders) == {"deep", "deep/er", "empty"}
+@sections("trees")
+def test_trees(case, tmp_path):
+    """Each case of tests/data/files/trees.yaml: a folder, and what of it is sent, or its problems."""
+    made(tmp_path / "sent", *case["made"])
+    made(tmp_path / "outside", "secret")
+    for name, target in case.get("links", {}).items():
+        (tmp_path / "sent" / name).symlink_to(target)
+    if "rules" in case:
+        (tmp_path / "sent" / ".paiignore").write_text(case["rules"])
+    if "problems" in case:
+        with pytest.raises(TransferError) as caught:
+            folder_tree(tmp_path / "sent")
+        found = [str(problem).replace(str(tmp_path), "TMP") for problem in caught.value.problems]
+        assert found == case["problems"]
+        return
+    for folder in [tmp_path / name for name in case.get("roots", ["sent"])]:
+        tree = folder_tree(folder)
+        assert sorted(tree.files) == sorted(case["files"])
+        assert {name: file.size for name, file in tree.files.items()} == {
+            name: (folder / name).stat().st_size for name in tree.files
+        }
+        assert "folders" not in case or sorted(tree.folders) == sorted(case["folders"])
 
 
-def test_what_is_not_sent(tmp_path):
-    """Git's folder, Python's caches, virtual environments, passwords, and what is an upload's own."""
-    made(
-        tmp_path,
-        ".git/config",
-        "sub/.git",
-        "a/__pycache__/x.pyc",
-        "b.pyc",
-        ".venv/bin/python",
-        "luigi.cfg",
-        "a/luigi.toml",
-        ".luigi-pai-manifest.json",
-        "sub/.luigi-pai-tmp-anna/x",
-        ".luigi-pai-tmp-x.data.csv",
-        "a/kept.py",
-    )
-    tree = folder_tree(tmp_path)
-    assert set(tree.files) == {"a/kept.py"}
-    assert set(tree.folders) == {"a", "sub"}
-
-
-def test_git_is_not_asked_for_by_a_wide_rule(tmp_path):
-    """Rules that take everything in leave out Git's folder, which may hold keys, and the rules themselves."""
-    made(tmp_path, ".git/config", "sub/.git/config", "a/__pycache__/x.pyc")
-    (tmp_path / ".paiignore").write_text("!*/\n!**\n")
-    assert set(folder_tree(tmp_path).files) == {"a/__pycache__/x.pyc"}
-
-
-def test_the_ignore_file(tmp_path):
-    """.paiignore is written as .gitignore is, comes after the rules for caches, and is not sent itself."""
-    made(
-        tmp_path,
-        "data/big.bin",
-        "data/keep.bin",
-        "x/data/y",
-        "log.txt",
-        "x/log.txt",
-        "m.pyc",
-        "build/z",
-    )
-    (tmp_path / ".paiignore").write_text(
-        "# what is no code\n\n/data/*\n!/data/keep.bin\n/log.txt\n!m.pyc\nbuild/\n"
-    )
-    tree = folder_tree(tmp_path)
-    assert set(tree.files) == {"data/keep.bin", "x/data/y", "x/log.txt", "m.pyc"}
-    assert "build" not in tree.folders
-
-
-@table("rules of .paiignore", "rules sent")
-def test_the_rules_of_gitignore(tmp_path, rules, sent):
-    """Anchored or not, folders alone, negation, any depth, comments."""
-    made(tmp_path, "a/log/x", "a/log.txt", "b", "log.txt", "log/x")
-    (tmp_path / ".paiignore").write_text(rules)
-    assert sorted(folder_tree(tmp_path).files) == sorted(sent)
+def test_a_pipe_is_no_file(tmp_path):
+    """It would be waited for for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TransferError, match="pipe: it is neither a file nor a folder"):
+        folder_tree(tmp_path)
 
 
 def test_an_ignore_file_that_cannot_be_read(tmp_path):
@@ -112,58 +76,9 @@ def test_all_names_that_hdfs_cannot_take_are_said_at_once(tmp_path):
     assert len(caught.value.problems) == 3
     with pytest.raises(TransferError, match=r"was sent: \\udcff: its name is not UTF-8$"):
         folder_tree(tmp_path)
-
-
-def test_many_problems_are_counted(tmp_path):
-    """An error shows 20 of them and says how many more there are."""
-    made(tmp_path, *(f"{number:03}:" for number in range(120)))
+    many = made(tmp_path / "many", *(f"{number:03}:" for number in range(120)))
     with pytest.raises(TransferError, match=r"019:: HDFS takes no ':' in a name; and 100 more$"):
-        folder_tree(tmp_path, ":")
-
-
-def test_links_inside_are_followed(tmp_path):
-    """A link to a file or folder in the folder is sent as what it leads to."""
-    made(tmp_path, "real/a.txt")
-    (tmp_path / "link.txt").symlink_to("real/a.txt")
-    (tmp_path / "folder").symlink_to(tmp_path / "real")
-    tree = folder_tree(tmp_path)
-    assert set(tree.files) == {"real/a.txt", "link.txt", "folder/a.txt"}
-    assert set(tree.folders) == {"real", "folder"}
-
-
-def test_the_folder_itself_may_be_a_link(tmp_path):
-    """What it leads to is the folder that is sent."""
-    made(tmp_path, "real/a.txt", "real/b.txt")
-    (tmp_path / "real" / "c.txt").symlink_to(tmp_path / "real" / "a.txt")
-    (tmp_path / "link").symlink_to("real")
-    assert set(folder_tree(tmp_path / "link").files) == {"a.txt", "b.txt", "c.txt"}
-
-
-def test_links_that_cannot_be_followed(tmp_path):
-    """Out of the folder, to nowhere, and in a circle: all in one error."""
-    outside = made(tmp_path / "outside", "secret")
-    folder = made(tmp_path / "sent", "sub/a")
-    (folder / "away").symlink_to(outside / "secret")
-    (folder / "away-folder").symlink_to(outside)
-    (folder / "nowhere").symlink_to("gone")
-    (folder / "itself").symlink_to("itself")
-    (folder / "sub" / "up").symlink_to("..")
-    with pytest.raises(TransferError) as caught:
-        folder_tree(folder)
-    assert [str(problem) for problem in caught.value.problems] == [
-        f"away: it is a link out of the folder, to {outside / 'secret'}",
-        f"away-folder: it is a link out of the folder, to {outside}",
-        "itself: it is a link that leads nowhere",
-        "nowhere: it is a link that leads nowhere",
-        f"sub/up: it is a link to a folder that contains it, {folder}",
-    ]
-
-
-def test_what_is_no_file(tmp_path):
-    """A pipe would be waited for for ever."""
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TransferError, match="pipe: it is neither a file nor a folder"):
-        folder_tree(tmp_path)
+        folder_tree(many, ":")
 
 
 def test_what_cannot_be_read(tmp_path, monkeypatch):

@@ -158,9 +158,25 @@ def test_writes_of_every_kind_and_size_arrive_in_order(fs, home):
         assert file.read() == b"".join(bytes(data) for data in parts)
 
 
-@pytest.mark.parametrize("size", [1, 1000, 3_000_000])
+WRITES = {
+    "a small file": lambda fs, folder, _: written(fs, f"{folder}/f", "new"),
+    "a large file": lambda fs, folder, _: written(fs, f"{folder}/f", "x" * 3_000_000),
+    "a folder": lambda fs, folder, source: upload(fs, source, folder),
+    "a new folder": lambda fs, folder, source: upload(fs, source, f"{folder}/new"),
+}
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A folder with a file ``f``."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "f").write_text("new")
+    return tmp_path / "source"
+
+
+@pytest.mark.parametrize("work", WRITES)
 @pytest.mark.parametrize("old", [None, "old"])
-def test_a_full_hdfs_that_does_not_say_so(tmp_path, size, old):
+def test_a_full_hdfs_that_does_not_say_so(tmp_path, source, work, old):
     """DataNodes of 2.7.4 answer 201 and keep nothing when there is no room: nothing is published."""
 
     class Full(WebHdfsHandler):
@@ -172,31 +188,28 @@ def test_a_full_hdfs_that_does_not_say_so(tmp_path, size, old):
 
     with serving(tmp_path / "hdfs", Full) as url:
         fs = WebHdfs(url, "anna")
-        target = HdfsTarget("/a/f", fs=fs)
+        fs.mkdir("/a")
         if old:
             written(fs, "/a/f", old)
         Full.full = True
-        with (
-            pytest.raises(
-                HdfsError, match=rf"CREATE /a/f .*: {size:,} bytes were sent, and 0 are there; HDFS may"
-            ),
-            target.open("w") as file,
+        with pytest.raises(
+            HdfsError, match=r"CREATE /a/.*: [3,0]+ bytes were sent, and 0 are there; HDFS may be"
         ):
-            file.write("x" * size)
+            WRITES[work](fs, "/a", source)
         assert names(fs, "/a") == (["f"] if old else [])
         if old:
             assert content(fs, "/a/f") == old
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [10, 3_000_000])
-def test_over_the_quota_of_a_real_hdfs(real_backend, size):
+@pytest.mark.parametrize("work", WRITES)
+def test_over_the_quota_of_a_real_hdfs(real_backend, source, work):
     """The same on a real one, whether it says so or not."""
     fs, home = real_backend.fs(), real_backend.quota_folder()
     refused = real_backend.differences.over_quota
     message = refused[1] if refused else r"\d bytes were sent, and 0 are there; HDFS may be full"
-    with pytest.raises(HdfsError, match=message), HdfsTarget(f"{home}/f", fs=fs).open("w") as file:
-        file.write("x" * size)
+    with pytest.raises(HdfsError, match=message):
+        WRITES[work](fs, home, source)
     assert names(fs, home) == []
     fs.remove(home)
 

@@ -88,6 +88,11 @@ def status(**facts):
     return on("GETFILESTATUS LISTSTATUS", reply)
 
 
+def answering(operations, **fields):
+    """Return a kind that answers some operations with a document."""
+    return on(operations, lambda handler: handler.answer(200, document(**fields)))
+
+
 def body(text, code=200, **headers):
     return on("*", lambda handler: handler.answer(code, text + b" " + SECRET.encode(), **headers))
 
@@ -134,6 +139,12 @@ MUCH = 4096  # times 64 KiB: 256 MiB, which nobody may take
 DRIPS = {"times": 400, "pause": 0.03}
 
 KINDS = {
+    **{f"status: {kind}": status(**facts) for kind, facts in calls("hostile statuses").items()},
+    **{
+        f"redirect: {kind}": led(f"{location}?{SECRET}")
+        for kind, location in calls("hostile redirects").items()
+    },
+    **{kind: answering(**reply) for kind, reply in calls("hostile values").items()},
     **{f"name: {kind}": named(*names) for kind, names in calls("hostile names").items()},
     "name: file and folder": on(
         "LISTSTATUS",
@@ -141,23 +152,6 @@ KINDS = {
             200, listing(file_status(pathSuffix="d", type="DIRECTORY"), file_status(pathSuffix="d"))
         ),
     ),
-    "status: null": on("GETFILESTATUS", lambda h: h.answer(200, document(FileStatus=None))),
-    "status: of another type": status(type="SOCKET"),
-    "status: link": status(type="SYMLINK"),
-    "status: negative length": status(length=-1),
-    "status: time beyond dates": status(modificationTime=2**62),
-    "status: length that is not sent": status(length=5_000_000),
-    "listing: null": on("LISTSTATUS", lambda h: h.answer(200, document(FileStatuses=None))),
-    "summary: negative": on(
-        "GETCONTENTSUMMARY",
-        lambda h: h.answer(
-            200, document(ContentSummary={"length": -1, "directoryCount": "x", "fileCount": None})
-        ),
-    ),
-    "boolean: text": on("MKDIRS RENAME DELETE", lambda h: h.answer(200, document(boolean="true"))),
-    "boolean: always false": on("MKDIRS RENAME DELETE", lambda h: h.answer(200, document(boolean=False))),
-    "home: null": on("GETHOMEDIRECTORY", lambda h: h.answer(200, document(Path=None))),
-    "home: elsewhere": on("GETHOMEDIRECTORY", lambda h: h.answer(200, document(Path="../../x\n"))),
     "page": body(b"<html>log in</html>"),
     "empty": on("*", lambda handler: handler.answer(200)),
     "nested JSON": body(b"[" * 100_000),
@@ -178,11 +172,7 @@ KINDS = {
     "reset": on("*", reset),
     "no HTTP": on("*", raw(b"SSH-2.0-OpenSSH_9.6\r\n")),
     "redirect: to itself": on("*", lambda h: h.answer(307, Location=h.path)),
-    "redirect: to a file": led("file:///etc/passwd?" + SECRET),
-    "redirect: no URL": led("http://[bad/?" + SECRET),
-    "redirect: port out of range": led("http://127.0.0.1:99999/?" + SECRET),
     "redirect: nobody there": led("http://127.0.0.1:1/x?" + SECRET, "OPEN CREATE"),
-    "redirect: control characters": led("http://127.0.0.1:1/\x01\x1b[2J?" + SECRET),
     "redirect: long": led("http://127.0.0.1:1/" + "x" * 60_000),
     "redirect: nowhere": on("*", lambda h: h.answer(302)),
     "length: longer than the data": on("DATA", contents("9", b"data")),

@@ -119,16 +119,6 @@ def test_forms_of_a_path(form, storage, root):
         assert storage.is_same(form, "/mnt/nfs1/d/f")
 
 
-@pytest.mark.parametrize(
-    "form", ["$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}/", "/", "/mnt/nfs1", "/mnt/nfs1/"]
-)
-def test_forms_of_the_root(form, storage, root):
-    assert storage.at(form)[1] == "/"
-    assert storage.local_path(form) == str(root)
-    assert storage.isdir(form)
-    storage.mkdir(form)
-
-
 @table("paths that are not on a storage", "path why")
 def test_what_is_no_path_on_it(path, why, storage):
     """It says what to write, and is said before the storage is looked for."""
@@ -137,11 +127,6 @@ def test_what_is_no_path_on_it(path, why, storage):
             work(path)
         assert str(caught.value).startswith(f"{path!r} is no path on this storage: {why}")
     assert not storage.is_same(path, "/f")
-
-
-def test_a_path_that_begins_like_another(storage):
-    assert storage.at("/mnt/nfs10/f")[1] == "/mnt/nfs10/f"
-    assert not storage.is_same("/mnt/nfs1/f", "/mnt/nfs10/f")
 
 
 def test_the_local_path_of_a_target(storage, root):
@@ -191,7 +176,7 @@ def test_a_link_that_leads_out(work, storage, outside, tmp_path):
 
 
 @steps("storage")
-def test_links(storage, outside, root, steps):
+def test_paths_and_links(storage, outside, root, steps):
     """Each case of the section ``storage`` of tests/data/files/steps.yaml."""
     Player(storage, root).play(steps)
     assert (outside / "secret").read_text() == "secret"

@@ -36,6 +36,12 @@ def steps(section: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("steps", [pytest.param(text, id=name) for name, text in cases.items()])
 
 
+def sections(file: str) -> pytest.MarkDecorator:
+    """Run a test for each section of a file, a sentence."""
+    cases = _cases(file)
+    return pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in cases.items()])
+
+
 def calls(section: str) -> dict[str, Any]:
     """Return the calls of a section of steps.yaml by name."""
     return dict(_cases("steps")[section])
@@ -45,11 +51,13 @@ class Player:
     """Plays steps on a file system, one a line: ``METHOD ARGUMENT... [= RESULT]`` or ``... ! ERROR: TEXT``.
 
     METHOD is one of this class, of the file system, ``target.METHOD`` of a target or ``volume.METHOD`` of the
-    volume. Each key of ``words`` is replaced by its value; lists are compared as sorted words.
+    volume; a user before it (``bob> exists ~/f``) is one of ``users``. Each key of ``words`` is replaced by
+    its value; lists are compared as sorted words.
     """
 
-    def __init__(self, fs: Any, here: Path | None = None, **words: str) -> None:
+    def __init__(self, fs: Any, here: Path | None = None, *, users: Any = None, **words: str) -> None:
         self.fs, self.here = fs, here or Path("/nonexistent")
+        self._own, self._users = fs, users
         self._words = {"{here}": str(here), **{f"{{{key}}}": value for key, value in words.items()}}
         self._words["~"] = words.get("home", "~")
 
@@ -68,6 +76,8 @@ class Player:
 
     def call(self, call: str) -> str:
         """Return what a call returns, as text."""
+        user, is_named, rest = call.partition("> ")
+        self.fs, call = (self._users(user), rest) if is_named else (self._own, call)
         method, *words = shlex.split(call)
         options = dict(word.split("=") for word in words if "=" in word)
         given: list[Any] = [self._said(word) for word in words if "=" not in word]
