@@ -137,6 +137,17 @@ def test_a_temporary_target_in_a_folder_of_ours(fs, home):
     assert names(fs, home) == ["d"]
 
 
+@pytest.mark.parametrize("name", ["read", "write", "readlines"])
+def test_a_target_is_no_file(name):
+    """What files have is an error that says how to open one; other names are unknown."""
+    with pytest.raises(
+        AttributeError, match=rf"no attribute '{name}': open it, with target.open\(\) as file$"
+    ):
+        getattr(HdfsTarget("/p"), name)
+    with pytest.raises(AttributeError, match=r"no attribute 'size'$"):
+        HdfsTarget("/p").size  # noqa: B018
+
+
 def test_wildcards_are_characters(fs, home, caplog):
     """``*`` in a path is a character: exists() finds that very file, and warns only if it is not there."""
     written(fs, f"{home}/a")

@@ -14,7 +14,7 @@ import luigi.contrib.hdfs
 import luigi.format
 import luigi.target
 import pytest
-from file_cases import table
+from file_cases import Player, table
 from leaks import chain
 from webhdfs_scripted import Scripted, document, file_status, looked_up, scripted_fs
 
@@ -112,23 +112,10 @@ def test_a_malformed_answer_shows_no_token(status, before):
     assert ("'http://h/p?delegation=******&op=OPEN'" in text) == (before == 0)
 
 
-@pytest.mark.parametrize(
-    ("work", "document"),
-    [
-        (lambda fs: fs.exists("/p"), {"FileStatus": None}),
-        (lambda fs: fs.exists("/p"), {"FileStatus": {}}),
-        (lambda fs: list(fs.listdir("/p")), {"FileStatuses": {"FileStatus": None}}),
-        (lambda fs: list(fs.listdir("/p")), {"FileStatuses": {"FileStatus": ["x"]}}),
-        (lambda fs: list(fs.listdir("/p")), {"FileStatuses": {"FileStatus": [{"type": "FILE"}]}}),
-        (lambda fs: fs.count("/p"), {"ContentSummary": {"length": 1}}),
-        (lambda fs: fs.mkdir("/p"), {"boolean": "false"}),
-        (lambda fs: fs.remove("/p"), {"boolean": 1}),
-        (lambda fs: fs.replace("/p", "/q"), {"boolean": None}),
-    ],
-)
-def test_values_of_another_type(work, document):
+@table("values of another type", "call document")
+def test_values_of_another_type(call, document):
     """A field whose value is of another type is missing."""
-    error = raised(answering(200, json.dumps(document).encode()), work)
+    error = raised(answering(200, json.dumps(document).encode()), lambda fs: Player(fs).call(call))
     assert f"the answer has no {next(iter(document))}: not a valid WebHDFS reply" in str(error)
     assert str(error).endswith(f"; the answer begins with {json.dumps(document)!r}")
 
@@ -300,20 +287,11 @@ def test_an_address_without_a_server():
     )
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "reason"),
-    [
-        (404, b"<html>", "HTTP 404 Not Found, not a valid WebHDFS reply; check webhdfs_url"),
-        (404, b'{"message": "no"}', "HTTP 404 Not Found, not a valid WebHDFS reply; check webhdfs_url"),
-        (404, b"[]", "HTTP 404 Not Found, not a valid WebHDFS reply; check webhdfs_url"),
-        (200, b"{}", "the answer has no FileStatus: not a valid WebHDFS reply; check webhdfs_url"),
-        (401, b"", r"the server requires a login \(401\); check hdfs_user in \[OpenPai\]"),
-    ],
-)
+@table("servers that are no WebHDFS", "status body reason")
 def test_a_server_that_is_no_webhdfs(status, body, reason):
     """A reply of something else, a 404 too, is an error that says so, never "not there"."""
     with (
-        scripted_fs(lambda handler: handler.answer(status, body)) as fs,
+        scripted_fs(lambda handler: handler.answer(status, body.encode())) as fs,
         pytest.raises(HdfsError, match=reason),
     ):
         fs.exists("/p")

@@ -16,7 +16,7 @@ import pytest
 import requests
 from cutting_proxy import before_datanodes
 from ending_server import EndingServer
-from file_cases import table
+from file_cases import Player, calls, table
 from hdfs_backend import EACH_HADOOP, content, names, own_hdfs, written
 from ports import refused_port
 from pylon import pylon
@@ -334,14 +334,7 @@ def status(number, **headers):
     return lambda handler: handler.answer(number, b"<html>not now</html>", **headers)
 
 
-WORK = {
-    "GETFILESTATUS": lambda fs: fs.exists("/p"),
-    "MKDIRS": lambda fs: fs.mkdir("/p"),
-    "DELETE": lambda fs: fs.remove("/p"),
-    "SETPERMISSION": lambda fs: fs.chmod("/p", "755"),
-    "SETOWNER": lambda fs: fs.chown("/p", "bob", None),
-    "CREATE": lambda fs: fs.touchz("/p"),
-}
+WORK = calls("repeatable")
 FAULTS = {"hangs up": Scripted.hang_up, "breaks off": break_off} | {
     str(n): status(n) for n in (429, 502, 503, 504)
 }
@@ -353,7 +346,7 @@ def test_what_may_be_done_twice_is_retried(operation, fault, pauses):
     """Two transient errors are retried, after 0.05 s and after another 0.2 s."""
     script = Faulty(FAULTS[fault], FAULTS[fault])
     with scripted_fs(script) as fs:
-        WORK[operation](fs)
+        Player(fs).call(WORK[operation])
     assert script.asked == [operation] * 3
     assert pauses == [0.05, 0.2]
 

@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+from file_cases import Player, calls
 from hdfs_backend import content, names, written
 
 from luigi_pai.files import (
@@ -19,7 +20,7 @@ from luigi_pai.files import (
     NotADirectory,
     Storage,
 )
-from luigi_pai.files.small_files import create_once, read_small
+from luigi_pai.files.small_files import create_once
 from luigi_pai.files.storage import mount_point
 from luigi_pai.files.storage.mounts import Mount
 
@@ -27,20 +28,7 @@ AWAY = ("EIO", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EHOSTDOWN")
 PASSING = ("ENOSPC", "EROFS", "EDQUOT", "EBUSY")
 LASTING = ("EACCES", "EPERM", "ENAMETOOLONG", "ELOOP", "EINVAL")
 
-# the function of the operating system -> what uses it
-WORK = {
-    "stat": lambda fs: fs.exists("/d/f"),
-    "open": lambda fs: content(fs, "/d/f"),
-    "scandir": lambda fs: list(fs.listdir("/d")),
-    "fsync": lambda fs: fs.touchz("/d/g"),
-    "link": lambda fs: fs.move("/d/f", "/d/g"),
-    "rename": lambda fs: fs.move("/d", "/e"),
-    "replace": lambda fs: fs.replace("/d/f", "/d/g"),
-    "mkdir": lambda fs: fs.mkdir("/e"),
-    "unlink": lambda fs: fs.remove("/d/f"),
-    "rmdir": lambda fs: fs.remove("/d/empty"),
-    "chmod": lambda fs: fs.chmod("/d/f", 0o600),
-}
+WORK = calls("system calls")
 
 
 def failing(monkeypatch, name, what, after=0):
@@ -84,7 +72,7 @@ def test_an_error_of_the_operating_system(function, name, filled, monkeypatch):
     with monkeypatch.context() as patch:
         failing(patch, function, error_of(name))
         with pytest.raises(HdfsError) as caught:
-            WORK[function](filled)
+            Player(filled).call(WORK[function])
     error = caught.value
     assert error.transient == (name in AWAY + PASSING)
     assert isinstance(error, HdfsUnreachable) == (name in AWAY)
@@ -144,7 +132,7 @@ def test_a_call_that_hangs(function, filled, hung, monkeypatch):
         with pytest.raises(
             HdfsUnreachable, match=r"no answer within 0.2 s \(read_timeout\); check"
         ) as caught:
-            WORK[function](hung)
+            Player(hung).call(WORK[function])
         assert any(thread.name == "storage" for thread in threading.enumerate())  # the call hangs still
         assert caught.value.transient
         back.set()
@@ -241,16 +229,9 @@ def test_unmounted_meanwhile(root, monkeypatch):
     fs = Storage("nfs1", str(root))
     written(fs, "/f")
     moved(fs.at("/")[0])
-    for work in (
-        lambda: written(fs, "/g"),
-        lambda: fs.exists("/gone"),
-        lambda: create_once(fs, "/g", b""),
-        lambda: read_small(fs, "/f", 9),
-        lambda: fs.remove("/f"),
-        lambda: fs.mkdir("/d"),
-    ):
+    for work in calls("unmounted").values():
         with pytest.raises(HdfsUnreachable, match=rf"it is not mounted at {root} any more; check") as caught:
-            work()
+            Player(fs).call(work)
         assert caught.value.transient
     assert sorted(place.name for place in root.iterdir()) == ["f"]
     table(monkeypatch, mount())
