@@ -49,7 +49,7 @@ def make_app(api: Api, log: logging.Logger) -> _LocalApplication:
     return _LocalApplication(
         [
             (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[api.release.api]),
-            *api.hdfs.routes(),
+            *api.files.routes(),
             (r"/", JobListPage),
             (r"/(?:job-detail|view)\.html", JobPage),  # view.html is the page of OpenPAI up to 0.10
             (r"/stop-job", StopJob),

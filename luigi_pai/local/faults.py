@@ -216,7 +216,7 @@ class ContentsControl(Control):
         vars(self.api.faults).update(vars(Faults()))
         await self.api.launcher.delete_all()
         self.api.scripts.clear()
-        self.api.hdfs.empty()
+        self.api.files.empty()
         self.api.storages.empty()
         self.answer(200, {})
 

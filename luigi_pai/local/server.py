@@ -116,37 +116,31 @@ class LocalServer:
             shutil.rmtree(self.bin, ignore_errors=True)  # an earlier server may have had an HDFS
         self.orphans = Orphans()
         self.orphans.adopt()
-        folders = JobFolders(data / "jobs", data / "run-task.sh")
-        storages = Storages(data / "storages")
-        scripts = JobScripts()
         services = Services(
             store=self._store,
-            folders=folders,
+            folders=JobFolders(data / "jobs", data / "run-task.sh"),
             orphans=self.orphans,
             bin=self.bin,
             hdfs=self.hdfs,
-            storages=storages,
+            storages=Storages(data / "storages"),
             scheduler=Scheduler(clusters, settings.max_tasks),
             stop_grace=settings.stop_grace,
-            scripts=scripts,
+            scripts=JobScripts(),
         )
         self._launcher = Launcher(services, self._log)
         limits = parse_limits(settings.rate_limits)
         self.config_lines = shown_section(self.address, self.hdfs, settings)
         api = Api(
-            store=self._store,
+            **vars(services),
             users=users,
             tokens=Tokens(self._store),
             launcher=self._launcher,
             address=self.address,
-            hdfs=hdfs,
-            folders=folders,
-            storages=storages,
+            files=hdfs,
             rows=JobRows(self._store),
             release=self.release,
             limits=limits and RateLimits(limits, of_each_key=self.release.window_of_each_key),
             faults=parse_faults(settings.faults or []),
-            scripts=scripts,
         )
         faulty = FaultyServer(make_app(api, self._log), InjectedFaults(api, self._log).choose)
         self._server = HTTPServer(Door(faulty, self._log), max_body_size=_MAX_REQUEST)

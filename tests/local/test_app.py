@@ -25,7 +25,7 @@ def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
     monkeypatch.setattr(socket, "gethostbyaddr", fail)
     api = SimpleNamespace(
         address=SimpleNamespace(host="127.0.0.1", netloc="127.0.0.1:1"),
-        hdfs=SimpleNamespace(routes=list),
+        files=SimpleNamespace(routes=list),
         release=OPENPAI_1_8,
     )
     make_app(api, logging.getLogger("test"))

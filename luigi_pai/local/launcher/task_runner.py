@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.records import Attempt, Job, Task
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Services:
     """The services of a server.
 

@@ -16,19 +16,17 @@ from tornado.web import Finish
 
 from luigi_pai.local.accounts.users import password_matches
 from luigi_pai.local.json_http import ApiError, RestHandler, no_api
+from luigi_pai.local.launcher.task_runner import Services
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from luigi_pai.local.accounts.users import Bearer, Tokens, Users
-    from luigi_pai.local.config.rules import Faults, JobScripts
+    from luigi_pai.local.config.rules import Faults
     from luigi_pai.local.config.settings import Address
-    from luigi_pai.local.container.storages import Storages
-    from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.hdfs.cluster import ClusterHdfs
     from luigi_pai.local.launcher.launcher import Launcher
     from luigi_pai.local.releases import Release
-    from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
     from luigi_pai.local.views.job_lists import JobRows
 
@@ -36,23 +34,19 @@ PREFIX = "/rest-server"
 RACE = "Luigi-Pai-Race"  # header: seconds between the two steps of a login; set by fault injection
 
 
-@dataclass(frozen=True)
-class Api:
-    """The objects that routes share."""
+@dataclass(frozen=True, kw_only=True)
+class Api(Services):
+    """The objects that routes share: the services of the launcher, and these."""
 
-    store: Store
     users: Users
     tokens: Tokens
     launcher: Launcher
     address: Address
-    hdfs: ClusterHdfs
-    folders: JobFolders
-    storages: Storages
+    files: ClusterHdfs
     rows: JobRows
     release: Release
     limits: RateLimits | None
     faults: Faults
-    scripts: JobScripts
 
 
 @dataclass(frozen=True)

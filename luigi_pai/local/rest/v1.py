@@ -148,7 +148,7 @@ class V1Handler(ApiHandler):
         if launcher_refuses(name, spec):
             raise ApiError(400, "UnknownError", "Bad Request")
         if not self.body.get("outputDir"):
-            await self.api.hdfs.make_output(name, username)
+            await self.api.files.make_output(name, username)
         try:
             job = self.api.store.add_job(name, username, virtual_cluster, self.body, {**spec, "gang": True})
         except NameTaken:
@@ -160,7 +160,7 @@ class V1Handler(ApiHandler):
         """Raise ApiError 404 if a virtual cluster does not exist, or 403 if the user may not submit to it."""
         if virtual_cluster == "default":
             return
-        if virtual_cluster not in self.api.launcher.scheduler.clusters:
+        if virtual_cluster not in self.api.scheduler.clusters:
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {virtual_cluster} is not found.")
         if virtual_cluster not in self.api.users.virtual_clusters(username):
             raise not_allowed(username, f"do operation in {virtual_cluster}")
@@ -191,13 +191,13 @@ class V1Handler(ApiHandler):
 
     def _shown_virtual_clusters(self) -> dict[str, dict[str, Any]]:
         jobs = [job for job in self.api.store.unfinished_jobs() if not job.deleted]
-        return virtual_clusters(self.api.launcher.scheduler, jobs)
+        return virtual_clusters(self.api.scheduler, jobs)
 
     async def _virtual_clusters(self) -> None:
         self.answer(200, self._shown_virtual_clusters())
 
     async def _virtual_cluster(self, name: str) -> None:
-        if name not in self.api.launcher.scheduler.clusters:
+        if name not in self.api.scheduler.clusters:
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {name} is not found.")
         self.answer(200, self._shown_virtual_clusters()[name])
 

@@ -123,14 +123,14 @@ class V2Handler(JobHandler):
 
     async def _all_virtual_clusters(self) -> None:
         username = self.authenticated().username
-        shown = _virtual_clusters(self.api.launcher.scheduler)
+        shown = _virtual_clusters(self.api.scheduler)
         if self.api.release.own_virtual_clusters:
             shown = {name: shown[name] for name in self.api.users.virtual_clusters(username)}
         self.answer(200, shown)
 
     async def _one_virtual_cluster(self, name: str) -> None:
         self.authenticated()
-        shown = _virtual_clusters(self.api.launcher.scheduler)
+        shown = _virtual_clusters(self.api.scheduler)
         if name not in shown:
             raise ApiError(404, "NoVirtualClusterError", f"Vc {name} not found")
         self.answer(200, shown[name])

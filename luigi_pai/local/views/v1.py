@@ -10,7 +10,7 @@ from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.store.records import COMPLETED, WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from luigi_pai.local.config.settings import Address
     from luigi_pai.local.launcher.scheduler import Scheduler
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 _RULE = "_" * 200
 
 
-def _status(job: Job) -> dict[str, Any]:
+_STATUS = "name username state subState executionType retries createdTime completedTime"
+
+
+def job_facts(job: Job) -> dict[str, Any]:
+    """Return what both APIs show of a job, by the names that both have for it, and its sub-state on v1."""
     return {
         "name": job.name,
         "username": job.username,
@@ -30,12 +34,19 @@ def _status(job: Job) -> dict[str, Any]:
         "retries": job.retries,
         "createdTime": job.created,
         "completedTime": job.completed,
+        "appExitCode": job.exit_code,
+        "virtualCluster": job.virtual_cluster,
     }
+
+
+def chosen(facts: Mapping[str, Any], names: str) -> dict[str, Any]:
+    """Return the facts of these names, with spaces between them, in this order."""
+    return {name: facts[name] for name in names.split()}
 
 
 def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
     """Return a job as the list shows it; jobs of v1 have no tags."""
-    return {**_status(job), "appExitCode": job.exit_code, "virtualCluster": job.virtual_cluster}
+    return job_facts(job)
 
 
 def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) -> dict[str, Any]:
@@ -50,7 +61,7 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) 
     return {
         "name": job.name,
         "jobStatus": {
-            **_status(job),
+            **chosen(job_facts(job), _STATUS),
             **_application(job, attempt, tasks, store, address),
             "appExitDiagnostics": diagnostics,
             "appExitType": job.exit_type,

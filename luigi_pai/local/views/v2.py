@@ -16,7 +16,7 @@ from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.launcher.completion import ALL_ENDED
 from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_LOST, FRAMEWORK_CONTROLLER, exit_spec
 from luigi_pai.local.store.records import Attempt, Task, framework_name, object_uid
-from luigi_pai.local.views.v1 import tasks_by_role
+from luigi_pai.local.views.v1 import chosen, job_facts, tasks_by_role
 
 if TYPE_CHECKING:
     import sqlite3
@@ -156,39 +156,28 @@ def _sub_state(job: Job) -> str:
     }.get(job.state, "Completed")
 
 
-def _counts(job: Job) -> dict[str, Any]:
+_ROW = (
+    "debugId name username state subState executionType tags retries retryDetails retryDelayTime"
+    " submissionTime createdTime launchedTime completedTime appExitCode virtualCluster"
+    " totalGpuNumber totalTaskNumber totalTaskRoleNumber jobPriority"
+)
+_STATUS = (
+    "username state subState executionType retries retryDetails retryDelayTime createdTime launchedTime"
+    " completedTime"
+)
+
+
+def _facts(job: Job, tags: Sequence[str]) -> dict[str, Any]:
+    platform = job.retries - job.counted_retries
     return {
-        "retries": job.retries,
-        "retryDetails": {
-            "user": job.counted_retries,
-            "platform": job.retries - job.counted_retries,
-            "resource": 0,
-        },
-        "retryDelayTime": None,
-    }
-
-
-def _submitted(job: Job) -> int:
-    return job.created // _SECOND * _SECOND
-
-
-def job_row(job: Job, tags: Sequence[str]) -> dict[str, Any]:
-    """Return a job as the list shows it."""
-    return {
+        **job_facts(job),
         "debugId": framework_name(job),
-        "name": job.name,
-        "username": job.username,
-        "state": job.state,
         "subState": _sub_state(job),
-        "executionType": job.execution_type,
         "tags": list(tags),
-        **_counts(job),
-        "submissionTime": _submitted(job),
-        "createdTime": job.created,
+        "retryDetails": {"user": job.counted_retries, "platform": platform, "resource": 0},
+        "retryDelayTime": None,
+        "submissionTime": job.created // _SECOND * _SECOND,
         "launchedTime": job.launched or job.completed,
-        "completedTime": job.completed,
-        "appExitCode": job.exit_code,
-        "virtualCluster": job.virtual_cluster,
         "totalGpuNumber": job.total_gpus,
         "totalTaskNumber": job.total_tasks,
         "totalTaskRoleNumber": job.total_roles,
@@ -196,29 +185,25 @@ def job_row(job: Job, tags: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def job_row(job: Job, tags: Sequence[str]) -> dict[str, Any]:
+    """Return a job as the list shows it."""
+    return chosen(_facts(job, tags), _ROW)
+
+
 def job_detail(
     job: Job, shown: ShownAttempt, tags: Sequence[str], tries: Callable[[Task], Sequence[Task]]
 ) -> dict[str, Any]:
     """Return a job as GET /jobs/USER~NAME shows it; ``tries`` returns all tries of a task, latest first."""
+    facts = _facts(job, tags)
     return {
-        "debugId": framework_name(job),
-        "name": job.name,
-        "tags": list(tags),
+        **chosen(facts, "debugId name tags"),
         "jobStatus": {
-            "username": job.username,
-            "state": job.state,
-            "subState": _sub_state(job),
-            "executionType": job.execution_type,
-            **_counts(job),
-            "createdTime": job.created,
-            "launchedTime": job.launched or job.completed,
-            "completedTime": job.completed,
+            **chosen(facts, _STATUS),
             "attemptId": shown.index,
             "attemptState": _attempt_state(job, shown),
             "appId": f"{shown.index}_{object_uid(job.full_name, shown.index)}",
             **_ending(shown),
-            "virtualCluster": job.virtual_cluster,
-            "submissionTime": _submitted(job),
+            **chosen(facts, "virtualCluster submissionTime"),
         },
         "taskRoles": tasks_by_role(shown.tasks, lambda task: _task_status(job, shown, tries(task))),
     }
