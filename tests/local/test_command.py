@@ -384,12 +384,6 @@ def test_a_job_that_never_fits_is_named_on_standard_error():
     assert done.stderr.count("large") == 1
 
 
-def test_a_toml_configuration_gets_advice(refused):
-    """The settings of a command are written as luigi.cfg, which their Luigi would not read."""
-    errors = refused("--", "true", LUIGI_CONFIG_PARSER="toml")
-    assert "put the lines it prints into your luigi.toml" in errors
-
-
 @pytest.mark.slow
 def test_under_nohup_a_closed_terminal_does_not_stop_it(tmp_path):
     """SIGHUP stays ignored; SIGTERM still stops it."""

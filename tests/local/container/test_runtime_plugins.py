@@ -14,8 +14,6 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.container.protocol_spec import job_spec
 from luigi_pai.local.container.runtime import BEFORE, role_scripts
 
-BOTH_QUOTES = """echo "it's" """
-
 
 def scripts(name, given, tmp_path, /, *, secrets=None, role=None, policy="fail", **more):
     """Return the scripts of the one task of a job with one plugin."""
@@ -109,20 +107,7 @@ def test_no_policy_forgives_what_the_runtime_does_itself(v2, tmp_path):
 # parameters
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("echo '<% $parameters.nope %>'", "<% $parameters.nope %> refers to nothing"),
-        ("echo <% $parameters.n.x %>", "<% $parameters.n.x %> refers to nothing"),
-        ("echo <% $parameters.list[2] %>", "<% $parameters.list[2] %> refers to nothing"),
-        ("echo <% $secrets.nope %>", "<% $secrets.nope %> refers to nothing"),
-        ("echo <% $data.uri[0] %>", "<% $data.uri[0] %> refers to nothing"),
-        ("echo <% $other.x %>", "<% $other.x %> refers to nothing"),
-        ("echo <% $parameters.n %>", "<% $parameters.n %> is no text"),
-        ("echo <% $parameters.list %>", "<% $parameters.list %> is no text"),
-        (BOTH_QUOTES, "both kinds of quotes"),
-    ],
-)
+@pytest.mark.parametrize(("command", "said"), cases("parameters_that_the_runtime_cannot_read_fail_the_task"))
 def test_parameters_that_the_runtime_cannot_read_fail_the_task(command, said, tmp_path):
     """A reference to nothing or to no text, and a text that is no YAML as Python writes it."""
     given = {"n": 3, "list": ["a", "b"]}

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import pytest
 import requests
 from hdfs_backend import NEEDS_REAL_HDFS
-from local_cases import cases
 from local_client import LocalClient, unique
 from local_command import run_python
 from webhdfs_server import serving
@@ -221,9 +220,3 @@ def test_a_folder_that_may_not_be_made_is_named(tmp_path, refused):
     assert "user admin may not make /Output (Permission denied: user=admin); use --user to name" in errors
     assert "hdfs dfs -mkdir -p /Output && hdfs dfs -chmod 777 /Output" in errors
     assert not (tmp_path / "d").exists()
-
-
-@pytest.mark.parametrize(("words", "said"), cases("addresses_that_cannot_be_right_are_refused"))
-def test_addresses_that_cannot_be_right_are_refused(words, said, refused):
-    """Before anything is started; exit code 2."""
-    assert said in refused(*words, "--", "echo", "ran")

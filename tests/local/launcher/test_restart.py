@@ -31,10 +31,10 @@ def own_pai(tmp_path):
 
 
 @pytest.fixture
-def own_v2(tmp_path):
-    """Such a server of 1.8."""
+def v2(tmp_path):
+    """The administrator of such a server of 1.8."""
     with LocalPai(tmp_path / "data", port=own_port(), stop_grace=1.0) as server:
-        yield server
+        yield ProtocolClient(server)
 
 
 @pytest.fixture
@@ -91,6 +91,15 @@ def once(folder, command):
     return f"echo x >> {folder}/runs; [ $(wc -l < {folder}/runs) = 2 ] && exit 0; {command}"
 
 
+def left_running(client, job, ran):
+    """Submit a job, and kill the server once there is a file; return the job's name and first process."""
+    name = client.submit(job)
+    pid = started_pid(client.server, name)
+    wait_until(lambda: ran.exists() and ran.read_text())
+    client.server.kill()
+    return name, pid
+
+
 def wait_for_ends(*pids):
     wait_until(lambda: not any(map(is_running, pids)))
 
@@ -125,10 +134,7 @@ def test_a_task_that_still_runs_is_found_again(client, own_pai, tmp_path):
 def test_a_task_found_again_can_be_stopped(client, own_pai, tmp_path):
     """With all its processes."""
     began = tmp_path / "began"
-    name = client.submit(f"sleep 60 & touch {began}; sleep 60")
-    pid = started_pid(own_pai, name)
-    wait_until(began.exists)
-    own_pai.kill()
+    name, pid = left_running(client, f"sleep 60 & echo > {began}; sleep 60", began)
     processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     assert len(processes) >= 2
     own_pai.restart()
@@ -141,10 +147,7 @@ def test_a_task_found_again_can_be_stopped(client, own_pai, tmp_path):
 def test_an_end_in_the_servers_absence_is_known(code, state, client, own_pai, tmp_path):
     """The task itself writes its exit code down; it is not run again."""
     runs = tmp_path / "runs"
-    name = client.submit(held(tmp_path, f"exit {code}"))
-    pid = started_pid(own_pai, name)
-    wait_until(runs.exists)
-    own_pai.kill()
+    name, pid = left_running(client, held(tmp_path, f"exit {code}"), runs)
     (tmp_path / "go").touch()
     wait_for_ends(pid)
     own_pai.restart()
@@ -155,10 +158,7 @@ def test_an_end_in_the_servers_absence_is_known(code, state, client, own_pai, tm
 def test_a_task_that_was_lost_is_run_again_without_counting(client, own_pai, tmp_path):
     """Killed with the server, as by a reboot: like a transient failure; what it left running ends."""
     runs, child = tmp_path / "runs", tmp_path / "child"
-    name = client.submit(once(tmp_path, f"sleep 60 & echo $! > {child}; wait"))
-    pid = started_pid(own_pai, name)
-    wait_until(lambda: child.exists() and child.read_text())
-    own_pai.kill()
+    name, pid = left_running(client, once(tmp_path, f"sleep 60 & echo $! > {child}; wait"), child)
     os.kill(pid, signal.SIGKILL)
     wait_for_ends(pid)
     assert is_running(int(child.read_text()))
@@ -322,16 +322,12 @@ def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
         server.start()
 
 
-def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_v2, tmp_path):
+def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(v2, tmp_path):
     """Like a pod that was deleted: -101, uncounted."""
-    v2 = ProtocolClient(own_v2)
-    name = v2.submit(protocol(once(tmp_path, "sleep 60")))
-    pid = started_pid(own_v2, name)
-    wait_until((tmp_path / "runs").exists)
-    own_v2.kill()
+    name, pid = left_running(v2, protocol(once(tmp_path, "sleep 60")), tmp_path / "runs")
     os.kill(pid, signal.SIGKILL)
     wait_for_ends(pid)
-    own_v2.restart()
+    v2.server.restart()
     status = v2.wait(name)["jobStatus"]
     assert (status["state"], status["retryDetails"]["platform"]) == ("SUCCEEDED", 1)
     first = v2.send("GET", f"/jobs/{name}/attempts/0").json()
@@ -340,27 +336,22 @@ def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_v2, tmp
 
 
 @pytest.mark.parametrize("gang", [True, False])
-def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, own_v2, tmp_path):
+def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, v2, tmp_path):
     """Killed before it could write the process down: the task says itself whose it is."""
-    v2 = ProtocolClient(own_v2)
     runs = tmp_path / "runs"
     command = held(tmp_path, "(setsid sleep 60 &)")
-    name = v2.submit(protocol(command, extras={"gangAllocation": gang}))
-    pid = started_pid(own_v2, name)
-    wait_until(runs.exists)
-    own_v2.kill()
-    sql(own_v2, "UPDATE tasks SET pid = NULL, pid_started = NULL, launched = NULL")
-    own_v2.restart()
-    assert task_pid(own_v2, name) == pid
+    name, pid = left_running(v2, protocol(command, extras={"gangAllocation": gang}), runs)
+    sql(v2.server, "UPDATE tasks SET pid = NULL, pid_started = NULL, launched = NULL")
+    v2.server.restart()
+    assert task_pid(v2.server, name) == pid
     running = v2.job(name)
     assert (running["jobStatus"]["state"], v2.task(running)["taskState"]) == ("RUNNING", "RUNNING")
     (tmp_path / "go").touch()
     assert (*v2.end(name), runs.read_text()) == ("SUCCEEDED", 0, 0, "x\n")
 
 
-def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_v2, tmp_path):
+def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(v2, tmp_path):
     """As the platform's fault, uncounted; the job's other tasks, and its attempt, go on."""
-    v2 = ProtocolClient(own_v2)
     go, runs = tmp_path / "go", tmp_path / "runs"
     command = (
         f"echo $PAI_TASK_INDEX.$FC_TASK_ATTEMPT_ID >> {runs}; "
@@ -370,11 +361,11 @@ def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_v2, tm
         protocol(roles={"main": task_role(command, instances=2)}, extras={"gangAllocation": False})
     )
     wait_until(lambda: runs.exists() and len(runs.read_text().split()) == 2)
-    first, second = task_pids(own_v2)
-    own_v2.kill()
+    first, second = task_pids(v2.server)
+    v2.server.kill()
     os.kill(first, signal.SIGKILL)
     wait_for_ends(first)
-    own_v2.restart()
+    v2.server.restart()
     wait_until(lambda: len(runs.read_text().split()) == 3)
     go.touch()
     job = v2.wait(name)
@@ -382,7 +373,7 @@ def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_v2, tm
     tasks = job["taskRoles"]["main"]["taskStatuses"]
     assert [(task["retries"], task["accountableRetries"]) for task in tasks] == [(1, 0), (0, 0)]
     assert sorted(runs.read_text().split()) == ["0.0", "0.1", "1.0"]
-    rows = sql(own_v2, "SELECT task_index, number, exit_code FROM tasks ORDER BY rowid")
+    rows = sql(v2.server, "SELECT task_index, number, exit_code FROM tasks ORDER BY rowid")
     assert rows == [(0, 0, -101), (1, 0, 0), (0, 1, 0)]
     assert not is_running(second)
 
