@@ -12,6 +12,15 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.store import database as schema
 
 
+def refusal(path, api):
+    """Return what is said of a file that is refused, and that stays as it is."""
+    before = path.read_bytes()
+    with pytest.raises(ConfigError) as caught:
+        schema.Database(path, api)
+    assert path.read_bytes() == before
+    return str(caught.value)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [0, schema.VERSION + 1])
 def test_a_file_of_another_version_is_refused(version, tmp_path):
@@ -20,14 +29,10 @@ def test_a_file_of_another_version_is_refused(version, tmp_path):
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE jobs (id INTEGER PRIMARY KEY)")
         db.execute(f"PRAGMA user_version = {version}")
-    before = path.read_bytes()
-    with pytest.raises(ConfigError) as caught:
-        schema.Database(path, "v2")
-    assert str(caught.value) == (
+    assert refusal(path, "v2") == (
         f"{path} was written by another version of luigi-pai (its tables have version {version}, this one "
         f"reads {schema.VERSION}); use that luigi-pai, or another folder with --data"
     )
-    assert path.read_bytes() == before
     with pytest.raises(ConfigError, match="written by another version of luigi-pai"):
         LocalPai(tmp_path).start()
 
@@ -80,15 +85,11 @@ def test_a_file_of_another_api_is_refused(its, api, tmp_path):
     """It stays as it is; the message says which API it has."""
     path = tmp_path / "server.sqlite"
     schema.Database(path, its).close()
-    before = path.read_bytes()
-    with pytest.raises(ConfigError) as caught:
-        schema.Database(path, api)
     names = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "ltp": "LTP 1.5"}
-    assert str(caught.value) == (
+    assert refusal(path, api) == (
         f"the data folder {tmp_path} has the jobs of {names[its]}, and this server would be {names[api]}; "
         f"give --api {its}, or another folder with --data"
     )
-    assert path.read_bytes() == before
     schema.Database(path, its).close()
 
 
