@@ -58,6 +58,12 @@ def test_the_launcher_takes_what_users_documents_have(role):
     assert not launcher_refuses("a", read_config(body))
 
 
+@pytest.mark.parametrize("name", ["a b", "x" * 256, ".", ".."])
+def test_the_launcher_refuses_names_that_no_folder_can_have(name):
+    body = {"jobName": "a", "image": "i", "taskRoles": [{"name": "m", "command": "c"}]}
+    assert launcher_refuses(name, read_config(body))
+
+
 @pytest.mark.parametrize("file", parameters("v1", lambda file: not file.accepted("v0.7.1")))
 def test_v1_jobs_are_refused_as_by_0_7_1(client, file):
     """A server that found several things wrong replied with the first."""
