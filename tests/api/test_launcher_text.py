@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
+from places import DATA
 
 from luigi_pai.api.dialects.job_replies import job_status
 from luigi_pai.api.dialects.launcher_text import reason_and_report
@@ -12,25 +14,9 @@ from luigi_pai.api.job_failure import job_failure
 
 NODE = "http://10.0.0.7:8042/node/containerlogs"
 RULE = "_" * 200
-STACK = """Exception from container-launch.
-Container id: container_e1_1532_0018_01_000016
-Exit code: 134
-Exception message: Error: No such object: job-container_e1_1532_0018_01_000016
-
-Stack trace: ExitCodeException exitCode=134: Error: No such object: job-container_e1_1532_0018_01_000016
-
-\tat org.apache.hadoop.util.Shell.runCommand(Shell.java:545)
-\tat java.lang.Thread.run(Thread.java:748)
-
-Shell output: [DEBUG] EXIT signal received in yarn container, exiting ...
-
-
-Container exited with a non-zero exit code 134
-"""
-REPORT = (
-    "Exception message: Error: No such object: job-container_e1_1532_0018_01_000016\n"
-    "Shell output: [DEBUG] EXIT signal received in yarn container, exiting ..."
-)
+TEXTS = yaml.safe_load((DATA / "api" / "launcher.yaml").read_text("utf-8"))
+STACK, REPORT = TEXTS["stack"], TEXTS["report"]
+HEAD = TEXTS["head"].replace("STACK\n", STACK).replace("RULE", RULE)
 TASK = {
     "taskIndex": 14,
     "taskRoleName": "worker",
@@ -40,20 +26,6 @@ TASK = {
     "containerExitDiagnostics": STACK,
     "containerExitType": "UNKNOWN",
 }
-HEAD = f"""[ExitStatus]: LAUNCHER_EXIT_STATUS_UNDEFINED
-[ExitCode]: 177
-[ExitDiagnostics]:
-ExitStatus undefined in Launcher, maybe UserApplication itself failed.
-[ExitType]: UNKNOWN
-{RULE}
-[ExitCustomizedDiagnostics]:
-[ExitCode]: 134
-[ExitDiagnostics]:
-{STACK}
-{RULE}
-[ExitCustomizedDiagnostics]:
-
-"""
 RULED = "[worker]: FailedTaskCount 1 has reached MinFailedTaskCount 1."
 LAST = "[worker]: [LastCompletedTask]: [TaskStatus]:"
 

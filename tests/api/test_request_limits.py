@@ -5,6 +5,7 @@ from __future__ import annotations
 from email.utils import formatdate
 
 import pytest
+from api_cases import cases
 
 from luigi_pai.api.request_limits import Kind, Limits, reset_after
 from luigi_pai.api.shared import SharedDocument
@@ -88,27 +89,7 @@ def test_each_kind_is_counted_by_itself(limits, clock):
     assert is_free(limits, Kind.SUBMIT)
 
 
-STORIES = [  # what the server says (left, seconds of the window), what passes, and what is free then
-    # Other users behind the same address are counted by the server only.
-    "left=10,40 left=1,40 free full",
-    # A window that has ended is forgotten: the server counts anew.
-    "left=0,40 +38 full +4 free left=599,60 free",
-    # A new window is taken at its first answer, also where the last one was taken for longer: see Reset.
-    "left=0,1.6 +1 left=599,60 free no-wait",
-    # express-rate-limit refuses so: Retry-After is the whole window, X-RateLimit-Reset the true moment.
-    "refuse=12,60 full +14 free",
-    "refuse=,30 +29 full +2 free",
-    "refuse=, free",  # a proxy's 429 without headers closes no window
-    # A wall clock that is set back stops nothing for a day; set forward it does not let calls go.
-    "left=0,40 clock=-86400 full +42 free",
-    "left=0,40 clock=86400 full +42 free",
-    # The end of the window is read by the Date of the same answer: the client's clock may be wrong.
-    "ahead=-600 left=0,30 +28 full +4 free",
-    "ahead=600 left=0,30 +28 full +4 free",
-]
-
-
-@pytest.mark.parametrize("story", STORIES)
+@cases("story")
 def test_the_story_of_a_window(limits, clock, story):
     """What is known of it, and until when."""
     ahead = 0.0

@@ -23,32 +23,7 @@ def test_the_word_of_contrib_is_success():
     assert JobState.of("SUCCEED") is JobState.SUCCEEDED
 
 
-LAUNCHER = "FRAMEWORK_WAITING APPLICATION_CREATED APPLICATION_LAUNCHED APPLICATION_WAITING"
-CONTROLLER = "AttemptCreationPending AttemptCreationRequested AttemptPreparing"
-DELETION = "AttemptDeletionPending AttemptDeletionRequested AttemptDeleting"
-REPORTED = [  # release, sub-states, the server's word, what it means
-    ("0.7 to 0.14", LAUNCHER, "WAITING", "WAITING"),
-    ("0.7 to 0.14", "APPLICATION_RUNNING", "RUNNING", "RUNNING"),
-    ("0.7 to 0.9", "APPLICATION_RETRIEVING_DIAGNOSTICS APPLICATION_COMPLETED", "RUNNING", "COMPLETING"),
-    ("0.10 to 0.14", "APPLICATION_RETRIEVING_DIAGNOSTICS APPLICATION_COMPLETED", "WAITING", "COMPLETING"),
-    *[("0.7 to 0.14", "FRAMEWORK_COMPLETED", end, end) for end in ("SUCCEEDED", "FAILED", "STOPPED")],
-    ("0.15 to LTP", CONTROLLER, "WAITING", "WAITING"),
-    ("0.15 to LTP", "AttemptRunning", "RUNNING", "RUNNING"),
-    ("0.15", f"{DELETION} AttemptCompleted", "COMPLETING", "COMPLETING"),
-    ("0.15", "AttemptCompleted", "RETRY_PENDING", "RETRY_PENDING"),
-    ("0.16 to LTP", f"{DELETION} AttemptCompleted", "RUNNING", "COMPLETING"),
-    ("0.16 to LTP", f"{DELETION} AttemptCompleted", "STOPPING", "STOPPING"),
-    ("0.16 to 1.2", "AttemptCompleted", "WAITING", "RETRY_PENDING"),
-    *[("0.15 to LTP", "Completed", end, end) for end in ("SUCCEEDED", "FAILED", "STOPPED")],
-    *[("all", "SomethingNew", word, word) for word in ("UNKNOWN", "WAITING", "RUNNING", "SUCCEEDED")],
-    *[
-        ("mocked", "APPLICATION_RUNNING APPLICATION_COMPLETED AttemptDeleting", end, end)
-        for end in ("FAILED", "SUCCEEDED")
-    ],
-]
-
-
-@pytest.mark.parametrize(("release", "sub_states", "word", "meaning"), REPORTED)
+@cases("release sub_states word meaning")
 def test_a_state_is_read_with_the_state_of_the_launcher(release, sub_states, word, meaning):
     """No job whose containers have finished is WAITING or RUNNING, in a lookup and in a list."""
     for sub_state in sub_states.split():

@@ -283,38 +283,8 @@ def test_one_lost_job_of_many_leaves_the_others(scripted, follow):
 
 # ---------------------------------------------------------------- one job, and how it ends
 
-STORIES = [  # what is seen of the job, queue_timeout, run_timeout, how it ends, seconds until then
-    # Right after the submission a server may not know the job: a minute of 404 is no loss.
-    ("NOT_FOUND 50 SUCCEEDED", None, None, "ended", 50, 60),
-    # After a minute of 404 the job is lost, with the last that was known of it.
-    ("RUNNING 1 NOT_FOUND", None, None, "lost", 60, 80),
-    # The minute counts from the last time that the job was seen.
-    ("NOT_FOUND 50 RUNNING 100 NOT_FOUND", None, None, "lost", 150, 200),
-    # An outage of a minute changes nothing of what is seen.
-    ("RUNNING 2 DOWN 62 RUNNING 90 SUCCEEDED", None, None, "ended", 90, 110),
-    # It is stopped at queue_timeout, to the second and once, and watched until it is seen to have stopped.
-    ("WAITING 65 STOPPED", 60, None, "queue", 65, 75),
-    # run_timeout counts from when the job was seen to run, not from its submission.
-    ("WAITING 100 RUNNING", None, 60, "run", 160, 180),
-    # A long run is no long queue, nor the other way round.
-    ("RUNNING 500 SUCCEEDED", None, None, "ended", 500, 535),
-    ("RUNNING 500 SUCCEEDED", 60, None, "ended", 500, 535),
-    ("WAITING 470 RUNNING 500 SUCCEEDED", None, 60, "ended", 500, 535),
-    # It is looked up before it is stopped: in a long queue the last lookup is seconds ago.
-    ("WAITING 599.9 RUNNING 700 SUCCEEDED", 600, None, "ended", 700, 735),
-    ("RUNNING 599.9 FAILED", None, 600, "ended", 599, 635),
-    # The cluster starts a job again: both deadlines count anew, from when it was seen to queue, and to run.
-    ("WAITING 50 RUNNING 100 RETRY_PENDING 180 RUNNING 240 SUCCEEDED", 95, 80, "ended", 240, 275),
-    ("WAITING 5 RUNNING 100 WAITING", 60, None, "queue", 160, 190),
-    # A launcher may take minutes to say how a job ended, and a stop would make that STOPPED.
-    ("WAITING 30 COMPLETING 1000 SUCCEEDED", 60, 60, "ended", 1000, 1035),
-    ("RUNNING 30 COMPLETING 1000 SUCCEEDED", 60, 60, "ended", 1000, 1035),
-    # It is queued for less than the time between two lookups, and then has all its time to run.
-    ("RUNNING 55 COMPLETING 100 RUNNING 150 SUCCEEDED", None, 60, "ended", 150, 185),
-]
 
-
-@pytest.mark.parametrize(("story", "queue", "run", "end", "low", "high"), STORIES)
+@cases("story queue run end low high")
 def test_the_story_of_a_job(scripted, follow, passed, story, queue, run, end, low, high):
     """Losses, outages and deadlines: it is stopped once if it misses one, and else never."""
     cluster = scripted(story)
