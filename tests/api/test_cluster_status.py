@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import pytest
 from api_cases import cases
-from mocked_rest import JOB, URL, reply
+from mocked_rest import URL, reply
 
 from luigi_pai import reset_clusters
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.registry import CLUSTERS
 from luigi_pai.errors import (
-    ClusterUnreachable,
     JobNotFound,
-    NameConflict,
-    PaiHttpError,
     RateLimited,
 )
 
@@ -54,12 +51,6 @@ def test_ends_are_remembered_by_name(new_cluster, rest):
         cluster.job("k").status()
 
 
-def test_the_list_is_that_of_the_user(new_cluster, rest):
-    """The user of the account is asked for, and nobody else."""
-    rest.get(f"{URL}/api/v1/jobs?username=bob", json=[{"name": "a", "state": "RUNNING", "username": "bob"}])
-    assert [row.name for row in new_cluster(URL, username="bob").list()] == ["a"]
-
-
 def test_jobs_that_are_completed_are_listed_as_running(new_cluster, rest):
     """As most releases call them; none of them waits."""
     rows = [
@@ -73,38 +64,6 @@ def test_jobs_that_are_completed_are_listed_as_running(new_cluster, rest):
     assert [job.name for job in cluster.list(states="running")] == ["waiting", "running"]
     with pytest.raises(ValueError, match=r"states: 'DONE' is not one of WAITING, RUNNING, SUCCEEDED, "):
         cluster.list(states=["done"])
-
-
-def test_a_job_that_the_launcher_refused_comes_with_what_is_known(new_cluster, rest):
-    """``UnknownError: Bad Request`` explains nothing, so the error lists what launchers refuse."""
-    rest.post(f"{URL}/api/v1/jobs", json={"code": "UnknownError", "message": "Bad Request"}, status=400)
-    with pytest.raises(PaiHttpError) as caught:
-        new_cluster(URL, token="t", api_version="v1").submit(JOB)
-    assert str(caught.value) == (
-        f"job 'j' was not submitted: POST {URL}/api/v1/jobs: 400 UnknownError: Bad Request; the launcher of "
-        "the cluster refused the job; the server does not pass on the reason. Launchers refuse memoryMB or "
-        "cpuNumber of 0, negative gpuNumber, over-long names, and ports with a fixed number"
-    )
-    assert (caught.value.status, caught.value.code) == (400, "UnknownError")
-    assert caught.value.server_message == "Bad Request"
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "kind"),
-    [(409, "ConflictJobError", NameConflict), (400, "X", PaiHttpError)],
-)
-def test_other_refusals_are_handed_on(new_cluster, rest, status, code, kind):
-    """Only that one answer gets the explanation."""
-    rest.post(f"{URL}/api/v1/jobs", json={"code": code, "message": "why"}, status=status)
-    with pytest.raises(kind, match=r": why$"):
-        new_cluster(URL, token="t", api_version="v1").submit(JOB)
-
-
-def test_stopping_goes_to_the_job(new_cluster, rest):
-    """A stop is one PUT for the job's name."""
-    rest.put(f"{URL}/api/v1/jobs/j/executionType", json={"message": "ok"}, status=202)
-    new_cluster(URL, token="t").stop("j")
-    assert len(rest.calls) == 1
 
 
 @cases("url portal_url portal")
@@ -123,18 +82,6 @@ def test_names_are_quoted_in_the_page_of_a_job(new_cluster):
     assert cluster.page("x&y=ü/é?") == "http://pai.test:9286/view.html?jobName=x%26y%3D%C3%BC%2F%C3%A9%3F"
     page = new_cluster(URL, username="a&b", api_version="v2").page("x&y=ü/é?")
     assert page.endswith("?username=a%26b&jobName=x%26y%3D%C3%BC%2F%C3%A9%3F")
-
-
-def test_answered_is_that_of_the_connection(new_cluster, rest):
-    """A cluster that nobody ever answered says so."""
-    cluster = new_cluster(URL)
-    with pytest.raises(ClusterUnreachable):
-        cluster.job("j").status()  # nothing is registered: responses refuses the connection
-    assert not cluster.book.api.session.answered
-    rest.get(f"{URL}/api/v1/jobs/j", json={}, status=404)
-    with pytest.raises(JobNotFound):
-        cluster.job("j").status()
-    assert cluster.book.api.session.answered
 
 
 # ---------------------------------------------------------------- another server, forgetting

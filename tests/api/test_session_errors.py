@@ -20,7 +20,6 @@ from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
     JobNotFound,
-    PaiApiError,
     RateLimited,
     ServerFault,
 )
@@ -150,17 +149,6 @@ def test_another_web_server_is_recognised(serve, new_session, status):
             )
         assert "\n" not in said
         assert "nginx" not in said
-
-
-@cases("status kind")
-def test_statuses_have_their_classes(rest, new_session, status, kind):
-    """Each status of an OpenPAI becomes its class, also where no code comes with it (413)."""
-    rest.get(f"{URL}/api/v1/jobs/x", json={"message": "why"}, status=status)
-    with pytest.raises(PaiApiError, match=rf"^GET {URL}/api/v1/jobs/x: {status} .*: why$") as caught:
-        new_session(URL).request(*GET, authorize=False)
-    assert type(caught.value).__name__ == kind
-    assert (caught.value.status, caught.value.code) == (status, None)
-    assert caught.value.response is None
 
 
 # ---------------------------------------------------------------- 429

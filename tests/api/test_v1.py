@@ -71,13 +71,6 @@ def test_a_job_is_posted_as_json_with_the_token(v1, rest, say, make_token):
     assert post.body.decode() == JOB.to_json()
 
 
-def test_201_of_later_releases_is_success_too(logged_in, rest):
-    """0.12 and later answer 201 with a Location."""
-    rest.post(JOBS, status=201, json={"message": "ok"}, headers={"Location": f"{JOBS}/x"})
-    logged_in.submit(JOB)
-    assert rest.calls[-1].request.body.decode() == JOB.to_json()
-
-
 def test_a_name_in_use_is_a_name_conflict(logged_in, say):
     """ConflictJobError becomes NameConflict."""
     say("flat post dup")
