@@ -108,8 +108,8 @@ def test_the_story_of_a_window(limits, clock, story):
             clock.set_wall_clock(*numbers)
         elif what == "ahead":
             ahead = numbers[0]
-        elif word == "no-wait":
-            assert limits.polling_wait() == 0
+        elif what == "wait":
+            assert limits.polling_wait() == pytest.approx(numbers[0], abs=1.5 if numbers[0] else 0)
         else:
             assert is_free(limits) == (word == "free"), word
 
@@ -149,33 +149,6 @@ def test_a_server_without_date_is_read_by_our_clock(limits, clock):
 
 
 # ---------------------------------------------------------------- polling
-
-
-def test_polling_does_not_pause_while_there_is_enough(limits, clock):
-    """A full window, and one that was used evenly."""
-    assert limits.polling_wait() == 0
-    limits.record(Kind.CALL, said(clock, left=600, reset_in=60))
-    assert limits.polling_wait() == 0
-    clock.advance(30)
-    limits.record(Kind.CALL, said(clock, left=300, reset_in=30))
-    assert limits.polling_wait() == 0
-
-
-def test_polling_pauses_where_too_much_was_used(limits, clock):
-    """Until what is left lasts, at four fifths of an even use: 300 of 600 are 37.5 s."""
-    limits.record(Kind.CALL, said(clock, left=300, reset_in=60))
-    wait = limits.polling_wait()
-    assert wait == pytest.approx(60 - 37.5, abs=1.5)
-    clock.advance(wait)
-    assert limits.polling_wait() == 0
-
-
-def test_polling_pauses_to_the_end_where_nothing_is_left(limits, clock):
-    """And not beyond it."""
-    limits.record(Kind.CALL, said(clock, left=0, reset_in=45))
-    assert limits.polling_wait() == pytest.approx(45, abs=1.5)
-    clock.advance(47)
-    assert limits.polling_wait() == 0
 
 
 def test_a_server_that_does_not_say_its_limit_leaves_polling_alone(limits, clock):

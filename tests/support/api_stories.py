@@ -131,6 +131,9 @@ class Story:
     def reset(self, _given: None) -> None:
         self._cluster.reset()
 
+    def heal(self, _given: None) -> None:
+        self._pai.faults.clear()
+
     def down(self, _given: None) -> None:
         self._pai.down()
 

@@ -63,23 +63,6 @@ def test_jobs_that_nobody_asks_for_cost_nothing_but_a_row(faulty, known_cluster,
     assert made == names(10)[2:]
 
 
-@pytest.mark.parametrize("kind", [500, 403, 404, "reset", "truncated"])
-def test_a_list_that_fails_changes_nothing(faulty, known_cluster, kind):
-    """Jobs are looked up one by one, and the next list is made a quarter of a minute later."""
-    add_jobs(faulty, 40)
-    faulty.fail("GET", r"/jobs\?", kind, times=50, body='{"code": "X", "message": "no"}')
-    known = known_cluster()
-    assert states(known, names(10)) == {"SUCCEEDED"}
-    failed = faulty.lists
-    assert failed >= 1
-    assert requests(faulty)[0] == 10
-    faulty.faults.clear()
-    known.clock.advance(16)
-    for name in names(40)[10:]:
-        assert known.book.status(name, of_many=True).succeeded
-    assert requests(faulty) == (10, failed + 1)
-
-
 @pytest.mark.slow
 def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, clock):
     """60 a minute: a loop over unfinished jobs makes 30 of them, and looks up alone what is between."""
