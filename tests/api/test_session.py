@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -300,22 +300,19 @@ def test_the_token_goes_on_over_a_fork_on_connections_of_its_own(serve, new_sess
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads of the test's server
-def test_a_login_during_the_fork_does_not_hold_the_child(serve, new_session, make_token):
+def test_a_login_during_the_fork_does_not_hold_the_child(serve, new_session, make_token, in_forks):
     """A child waits for a login that a thread of its parent has begun, and no longer."""
     server = rest_server(serve, [make_token()])
     session = new_session(server.url)
-    with session._shared.locked("login"):
-        child = os.fork()
-        if child == 0:  # pragma: no cover  in the child
-            code = 1
-            try:
-                session.request(*POST, body={})
-                code = 0
-            finally:
-                os._exit(code)
+
+    def go_on():
         time.sleep(0.1)
         assert server.asked == []
-    assert os.waitpid(child, 0) == (child, 0)
+        lock.close()
+
+    with contextlib.ExitStack() as lock:
+        lock.enter_context(session._shared.locked("login"))
+        in_forks(lambda _: session.request(*POST, body={}), meanwhile=go_on)
 
 
 # ---------------------------------------------------------------- .netrc, redirects

@@ -39,19 +39,6 @@ def states(cluster, jobs):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_many_finished_jobs_take_three_requests(faulty, known_cluster, release):
-    """Two of them are looked up alone, then the list answers for all, as often as they are looked up."""
-    faulty.release = release
-    for name in names(300):
-        faulty.add(name, ends_as="FAILED" if name == "j7" else "SUCCEEDED")
-    known = known_cluster()
-    for _ in range(3):
-        states = {name: known.book.status(name, of_many=True).state.value for name in names(300)}
-        assert states == dict.fromkeys(names(300), "SUCCEEDED") | {"j7": "FAILED"}
-    assert requests(faulty) == (2, 1)
-
-
-@pytest.mark.parametrize("release", RELEASES)
 def test_jobs_that_nobody_asks_for_cost_nothing_but_a_row(faulty, known_cluster, monkeypatch, release):
     """Of a list with hundreds of old jobs, the statuses that are made are those of the jobs in question."""
     faulty.release = release
@@ -61,20 +48,6 @@ def test_jobs_that_nobody_asks_for_cost_nothing_but_a_row(faulty, known_cluster,
     assert states(known, names(10)) == {"SUCCEEDED"}
     assert requests(faulty) == (2, 1)
     assert made == names(10)[2:]
-
-
-@pytest.mark.slow
-def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, clock):
-    """60 a minute: a loop over unfinished jobs makes 30 of them, and looks up alone what is between."""
-    faulty.release = "1.8.0"
-    faulty.limits = {"list": 60, "call": 100_000}
-    add_jobs(faulty, 5, runs_for=3600)
-    known = known_cluster()
-    for _ in range(120):
-        for name in names(5):
-            known.book.status(name, of_many=True)
-        clock.advance(0.5)
-    assert 28 <= faulty.lists <= 31
 
 
 @pytest.mark.slow

@@ -75,6 +75,12 @@ class Story:
             ((what, given),) = step.items() if isinstance(step, dict) else [(step, None)]
             getattr(self, what)(given)
 
+    def repeat(self, given: list[Any]) -> None:
+        """Play steps several times."""
+        times, steps = given
+        for _ in range(times):
+            self.play(steps)
+
     @property
     def _cluster(self) -> Cluster:
         if self._made is None:
