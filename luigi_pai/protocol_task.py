@@ -23,7 +23,6 @@ from luigi_pai.jobspec.templates.secrets import logged_secrets
 from luigi_pai.jobspec.validate_protocol import check_protocol
 from luigi_pai.tasks.attributes import attribute, base_folder
 from luigi_pai.tasks.job_task import JobTask, decision
-from luigi_pai.tasks.outputs import overridden_targets
 from luigi_pai.tasks.task_work import TaskWork, not_returned
 from luigi_pai.work.decide import Done
 
@@ -149,9 +148,6 @@ class PaiProtocolTask(JobTask):
     # for TaskWork
 
     _api_version = "v2"
-
-    def _targets(self) -> list[luigi.Target]:
-        return overridden_targets(self, PaiProtocolTask)
 
     def _output_folder(self) -> str | None:
         return self.output_dir or None

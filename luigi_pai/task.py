@@ -21,7 +21,6 @@ from luigi_pai.jobspec.job import PaiJob, default_output
 from luigi_pai.jobspec.names import room_for_attempts
 from luigi_pai.tasks.attributes import attribute, is_ours
 from luigi_pai.tasks.job_task import JobTask
-from luigi_pai.tasks.outputs import overridden_targets
 from luigi_pai.tasks.task_work import not_returned
 
 if TYPE_CHECKING:
@@ -166,9 +165,6 @@ class PaiTask(JobTask):
         from luigi_pai.jobspec.containers import with_strict_shell  # noqa: PLC0415  costs what only few need
 
         return with_strict_shell(job)
-
-    def _targets(self) -> list[luigi.Target]:
-        return overridden_targets(self, PaiTask)
 
     def _inputs(self) -> dict[str, str]:
         if not self.uploads:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import luigi.configuration
+import luigi.task
 from luigi.task import MixinNaiveBulkComplete
 
 from luigi_pai.api.status import JobState
@@ -18,7 +19,7 @@ from luigi_pai.console import install
 from luigi_pai.errors import PaiJobError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.notebook import is_notebook
-from luigi_pai.tasks.attributes import Task, attribute, overriding
+from luigi_pai.tasks.attributes import Task, attribute, is_ours, overriding
 from luigi_pai.tasks.class_checks import check_class
 from luigi_pai.tasks.luigi_page import has_page
 from luigi_pai.tasks.outputs import NoResult
@@ -247,9 +248,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         """Validate the task's job, and return warnings; SpecError: the job is not valid."""
 
-    @abc.abstractmethod
     def _targets(self) -> list[luigi.Target]:
         """Return the targets of ``output()`` as a flat list; empty if the task does not override it."""
+        return [] if is_ours(type(self).output) else luigi.task.flatten(self.output())  # type: ignore[no-untyped-call]
 
     def _job(self) -> PaiJob | JobProtocol:
         """Return ``job()`` with the changes that attributes of the task make in any job."""

@@ -18,20 +18,11 @@ from luigi_pai.runtime import attempt_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from luigi_pai.config import OpenPai
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.tasks.job_task import JobTask
 
 _METRICS = "metrics.json"
 _READ_IT_THERE = "put it into $PAI_OUTPUT_DIR, leave output() out, and read self.input() / NAME"
-
-
-def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
-    """Return the targets of ``output()`` as a flat list; empty if the task inherits it from ``default``."""
-    if type(task).output is default.output:
-        return []
-    targets: list[luigi.Target] = luigi.task.flatten(task.output())
-    return targets
 
 
 class LastReports(dict[str, Any]):
@@ -251,12 +242,3 @@ def _metrics(data: bytes, path: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f'{path} is not a JSON object such as {{"accuracy": 0.97}}')  # noqa: TRY004  its content
     return values
-
-
-def configured_files(settings: OpenPai, cluster: str | None, folder: str | None) -> FileSystem | None:
-    """Return the file system of an output folder; None if neither HDFS nor a storage is configured."""
-    if not settings.has_files:
-        return None
-    from luigi_pai.files import cluster_files  # noqa: PLC0415  costs what only files need
-
-    return cluster_files(cluster, folder)

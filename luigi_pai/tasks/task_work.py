@@ -14,7 +14,7 @@ from luigi_pai.console import is_users
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.tasks.attributes import is_ours
-from luigi_pai.tasks.outputs import Outputs, configured_files
+from luigi_pai.tasks.outputs import Outputs
 from luigi_pai.work.decide import Done, Refuse, Submit
 from luigi_pai.work.piece import Options, Work
 
@@ -93,7 +93,11 @@ class TaskWork(Work):
         self._level = logging.INFO if single else logging.DEBUG
         name: str = task.name  # type: ignore[attr-defined]  # of each subclass
         folder = task._output_folder()
-        self._fs = configured_files(settings, cluster, folder)
+        self._fs = None
+        if settings.has_files:
+            from luigi_pai.files import cluster_files  # noqa: PLC0415  costs what only files need
+
+            self._fs = cluster_files(cluster, folder)
         outputs = Outputs(self._fs, name, folder, task._targets if targets is None else lambda: targets)
         super().__init__(task, _kind_of(task), name, folder, book, Options(task, settings), outputs)
         self.outputs: Outputs
