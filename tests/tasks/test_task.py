@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import queue
 
 import luigi
 import luigi.rpc
 import luigi.worker
 import pytest
+from places import ROOT
 from train_task import Train, build
 
 from luigi_pai import (
@@ -18,6 +20,8 @@ from luigi_pai import (
     SpecError,
     TaskRole,
 )
+
+DESCRIBED = ROOT / "tests" / "data" / "tasks" / "described_job.json"
 
 # ---------------------------------------------------------------- the straight path
 
@@ -57,31 +61,7 @@ def test_the_posted_job_is_the_described_job(pai):
         tasks = (TaskRole("w", "x", 2, 3, 4096, 128, 1, [Port("http", 8080, 2)], None, 1),)
 
     Everything().run()
-    assert pai.jobs["everything"].config == {
-        "jobName": "everything",
-        "image": "image:1",
-        "authFile": "hdfs://h/auth",
-        "dataDir": "/data",
-        "outputDir": "/out",
-        "codeDir": "/code",
-        "virtualCluster": "vc1",
-        "taskRoles": [
-            {
-                "name": "w",
-                "taskNumber": 2,
-                "cpuNumber": 3,
-                "memoryMB": 4096,
-                "shmMB": 128,
-                "gpuNumber": 1,
-                "portList": [{"label": "http", "beginAt": 8080, "portNumber": 2}],
-                "command": "x",
-                "minFailedTaskCount": None,
-                "minSucceededTaskCount": 1,
-            }
-        ],
-        "gpuType": "K80",
-        "retryCount": -1,
-    }
+    assert pai.jobs["everything"].config == json.loads(DESCRIBED.read_text("utf-8"))
 
 
 def test_properties_work_as_properties_and_job_can_be_overridden(pai):

@@ -210,15 +210,16 @@ def test_the_digest_is_of_the_source():
     assert kind("{1, 2} & {'b', 'a'}") == kind("{1, 2} & {'b', 'a'}")
 
 
+class Login(Small):
+    user = luigi.Parameter(default="me")
+    password = luigi.Parameter(default="s3cret", visibility=ParameterVisibility.PRIVATE)
+    unused = luigi.Parameter(default="h1dden", visibility=ParameterVisibility.PRIVATE)
+
+    def work(self):
+        return {"length": len(self.password)}
+
+
 def test_private_parameters_travel_only_where_they_are_used():
-    class Login(Small):
-        user = luigi.Parameter(default="me")
-        password = luigi.Parameter(default="s3cret", visibility=ParameterVisibility.PRIVATE)
-        unused = luigi.Parameter(default="h1dden", visibility=ParameterVisibility.PRIVATE)
-
-        def work(self):
-            return {"length": len(self.password)}
-
     task = Login()
     payload = task._payload()
     assert task._values(payload)[1] == {"password": "s3cret"}
@@ -227,12 +228,6 @@ def test_private_parameters_travel_only_where_they_are_used():
 
 
 def test_private_parameters_are_refused_on_v1(settings):
-    class Login(Small):
-        password = luigi.Parameter(default="s3cret", visibility=ParameterVisibility.PRIVATE)
-
-        def work(self):
-            return {"length": len(self.password)}
-
     settings(pai_url="http://127.0.0.1:1", username="u", password="p", api_version="v1")
     task = Login()
     with pytest.raises(
