@@ -15,7 +15,6 @@ import luigi
 import pytest
 from hdfs_outage import away_for_now
 from lives import Life, lives
-from luigi_process import start_worker
 from process_state import forget
 from protocols import protocol
 from train_task import Train
@@ -24,7 +23,6 @@ from luigi_pai import (
     HdfsError,
     OpenPai,
     PaiJobFailed,
-    PaiJobForgotten,
     PaiProtocolTask,
     PaiPythonTask,
     ServerFault,
@@ -57,17 +55,17 @@ def claimed(evidence, number: int, job: str) -> str:
     return evidence.claim(number, job).job
 
 
-def kill_worker(pai, monkeypatch, task) -> None:
-    """Run a task whose worker dies right after the submission."""
+def kill_worker(pai, monkeypatch, task, at="api.watching.Watcher.step") -> None:
+    """Run a task whose worker dies right after the submission, or in another function."""
     pai.plan = {"runs_for": HOUR}
     with monkeypatch.context() as patch:
-        patch.setattr("luigi_pai.api.watching.Watcher.step", _die)
+        patch.setattr(f"luigi_pai.{at}", _die)
         with pytest.raises(_KilledError):
             task.run()
     pai.plan = {}
 
 
-def _die(_watcher):
+def _die(*_):
     raise _KilledError
 
 
@@ -90,9 +88,13 @@ class WithClaims(Life):
         super().__init__(*given)
         self._hdfs, self._monkeypatch = hdfs, monkeypatch
 
-    def killed(self, _):
-        """Run the task in a worker that dies right after the submission."""
-        kill_worker(self._pai, self._monkeypatch, self._task)
+    def killed(self, before):
+        """Run the task in a worker that dies right after the submission, or before it."""
+        at = {"at": "api.dialects.v1.V1Dialect.submit"} if before else {}
+        kill_worker(self._pai, self._monkeypatch, self._task, **at)
+
+    def failed_job(self, name):
+        assert self.error.job_name == name
 
     def forgets(self, hours):
         the_server_forgets(self._pai, self._pai.clock, hours)
@@ -320,30 +322,6 @@ def test_what_a_kill_before_the_rename_leaves_is_removed_later(pai, hdfs, monkey
 # ---------------------------------------------------------------- C2: killed, succeeded, forgotten
 
 
-def test_a_job_that_the_server_has_forgotten_is_not_submitted_again(pai, hdfs, clock, monkeypatch):
-    """Killed on Friday, run again on Monday: how the job ended is not known, and nothing is submitted."""
-    kill_worker(pai, monkeypatch, Train())
-    the_server_forgets(pai, clock)
-    assert not Train().complete()
-    with pytest.raises(PaiJobForgotten) as caught:
-        Train().run()
-    assert str(caught.value).splitlines() == [
-        (
-            f"job 'train' was submitted 13 hours ago by 'admin', and {pai.url} no longer knows it: "
-            "its result is not known. Nothing was submitted"
-        ),
-        "  output folder: $PAI_DEFAULT_FS_URI/train/output",
-        (
-            "  to accept its output as complete: touch _SUCCESS && luigi-pai put _SUCCESS "
-            "'$PAI_DEFAULT_FS_URI/train/output/_SUCCESS'"
-        ),
-        "  to run it again: run the task with --OpenPai-on-forgotten submit",
-    ]
-    assert caught.value.job_name == "train"
-    assert pai.count("POST", "/jobs") == 0
-    assert hdfs.exists()
-
-
 @pytest.mark.parametrize("ends_as", ["STOPPED", "SUCCEEDED"])
 @pytest.mark.parametrize("knows", [True, False], ids=["the server knows it", "the server has forgotten it"])
 def test_a_job_that_an_interrupted_run_has_stopped(pai, hdfs, clock, settings, monkeypatch, knows, ends_as):
@@ -365,31 +343,6 @@ def test_a_job_that_an_interrupted_run_has_stopped(pai, hdfs, clock, settings, m
     earlier = pai.posts()
     Train().run()
     assert pai.posts()[len(earlier) :] == ([] if knows and ends_as == "SUCCEEDED" else ["train__attempt2"])
-
-
-# ---------------------------------------------------------------- killed between claim and submission
-
-_WORKER = """
-import os, signal
-import luigi_pai.api.dialects.v1
-from train_task import Train
-
-luigi_pai.api.dialects.v1.V1Dialect.submit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-Train().run()
-"""
-
-
-@pytest.mark.slow
-def test_killed_between_claim_and_submission(pai, hdfs, tmp_path, caplog):
-    """The claim is there, the job is not: it is submitted, once, under the same name, and the log says so."""
-    assert start_worker(tmp_path, _WORKER).wait(60) == -signal.SIGKILL
-    assert claims(hdfs) == ["train.1.json"]
-    assert pai.posts() == []
-    assert not Train().complete()
-    Train().run()
-    assert pai.posts() == ["train"]
-    assert claims(hdfs) == ["train.1.SUCCEEDED", "train.1.json"]
-    assert "but the server does not know it: it is submitted again" in caplog.text
 
 
 @pytest.mark.parametrize(
