@@ -57,11 +57,6 @@ class Interrupted(Life):
     def interrupted_after(self, hours):
         interrupted_after(self._pai, hours, self._task)
 
-    def again(self, fields):
-        """Let the cluster start the job again."""
-        for name, value in fields.items():
-            setattr(self._pai.jobs["train"], name, value)
-
     def state(self, state):
         assert self._pai.jobs["train"].state == state
 

@@ -77,6 +77,11 @@ class Life:
             config = about.pop("config", {})
             self._pai.add(name, **about).config.update(config)
 
+    def change(self, jobs: dict[str, dict[str, Any]]) -> None:
+        """Set attributes of jobs of the server."""
+        for name, about in jobs.items():
+            vars(self._pai.jobs[name]).update(about)
+
     def fail(self, fault: list[Any]) -> None:
         """Let the server fail: method, path, kind, and more of a fault."""
         method, path, kind, *more = fault
@@ -119,8 +124,11 @@ class Life:
     def complete(self, expected: bool | str) -> None:  # noqa: FBT001  as in the file
         self._ends(self._task.complete, expected)
 
-    def forecast(self, expected: list[Any]) -> None:
-        """Compare state and number, and how the reason begins."""
+    def forecast(self, expected: list[Any] | str) -> None:
+        """Compare state and number, and how the reason begins; or the error."""
+        if isinstance(expected, str):
+            self._ends(self._task.forecast, expected)
+            return
         found = self._task.forecast()
         assert [found.state, found.number, found.why[: len(expected[2])]] == expected
 
@@ -142,6 +150,10 @@ class Life:
             do()
         self.error = caught.value
         assert [part for part in parts.split(" ... ") if part not in str(caught.value)] == []
+
+    def one_line(self, _: None) -> None:
+        """The last error is a line without the password."""
+        assert [part for part in ("\n", "admin-password") if part in str(self.error)] == []
 
     # what becomes of it
 
