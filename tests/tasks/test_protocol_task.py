@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from importlib import import_module
 from pathlib import Path
 
 import luigi
@@ -170,16 +169,12 @@ def test_a_life(pai, settings, caplog, steps):
 # ---------------------------------------------------------------- forms of protocol
 
 
-def test_a_path_is_relative_to_the_module(tmp_path, monkeypatch):
+def test_a_path_is_relative_to_the_module(tmp_path, monkeypatch, load):
     """Not to the folder in which luigi was started."""
     monkeypatch.setattr(Path, "cwd", lambda: tmp_path / "elsewhere")
     (tmp_path / "job.yaml").write_text(TEXT)
-    (tmp_path / "pipeline_of_files.py").write_text(
-        "from luigi_pai import PaiProtocolTask\nclass FromFile(PaiProtocolTask):\n    protocol = 'job.yaml'\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    pipeline = import_module("pipeline_of_files")
-    assert pipeline.FromFile().job().to_yaml() == TEXT
+    source = "from luigi_pai import PaiProtocolTask as Base\nclass File(Base):\n    protocol = 'job.yaml'\n"
+    assert load(source).File().job().to_yaml() == TEXT
 
 
 @pytest.mark.usefixtures("cluster")
