@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from requests import RequestException
 
-from luigi_pai.files.errors import HdfsError
+from luigi_pai.files.errors import HdfsError, missing_ok
 from luigi_pai.runtime import REPORTS, attempt_of
 
 if TYPE_CHECKING:
@@ -121,14 +121,11 @@ def read_reports(
     Raises:
         HdfsError: the file system failed.
     """
-    try:
+    found: list[dict[str, Any]] = []
+    with missing_ok():
         entries = fs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True, include_time=True)
         files = sorted(entries, key=lambda entry: entry[2], reverse=True)[:most]
         found = [values for path, size, _changed in files for values in _lines(fs, path, size)]
-    except HdfsError as error:
-        if error.exception == "FileNotFoundException":
-            return []
-        raise
     if attempt is None:
         attempt = max((values["attempt"] for values in found), default=1)
     return sorted((each for each in found if each["attempt"] == attempt), key=lambda each: each["time"])

@@ -48,8 +48,8 @@ class Evidence:
     no completion flag, and claims are in a folder of the user on this machine; they decide between the user's
     processes there, and prove no success. A mocked test makes no such claims.
 
-    A method that reads claims, the flag or outputs, or claims a submission, raises PaiError if this fails.
-    Other methods log the error.
+    If the file system fails, ``confirm``, ``release``, ``with_start`` and ``stop_sent`` log the error. All
+    other methods raise PaiError.
 
     Args:
         work: The work.
