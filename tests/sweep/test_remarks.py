@@ -91,7 +91,7 @@ def test_a_sweep_that_waits_says_why_once(pai, settings, caplog, release, api_ve
     pai.plan = {"waits_for": 120.0, "runs_for": 1.0}
     pai.events = [{"type": "Warning", "message": "0/3 nodes\x1b[2J are available"}]
     settings(api_version=api_version, poll_min=1, poll_max=10)
-    Study().run()
+    study("One", rates=(0.1,), batches=(16,)).run()
     reasons = [text for text in caplog.messages if " waits: " in text]
     assert len(reasons) == 1
     assert "virtual cluster default has 50 of 900 MB of memory free, the job wants 100" in reasons[0]

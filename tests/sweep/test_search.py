@@ -230,6 +230,25 @@ def test_keep_stops_a_point_early(pai, hdfs, monkeypatch):
     assert pai.jobs["train-0.6-16"].state == "STOPPED"
 
 
+def test_what_keep_raises_is_logged_once_and_in_the_rows(pai, hdfs, monkeypatch, caplog):
+    """With the user's own line; the points continue."""
+    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
+
+    class Broken(Pruning):
+        def keep(self, *_):
+            raise KeyError("loss")
+
+    for point in Broken().points():
+        reports(hdfs, point.name, rate=point.rate)
+    pai.plan = end_of(runs_for=0.5)
+    Broken().run()
+    assert states(Broken()) == ["SUCCEEDED"] * 3
+    for row in Broken().output().rows():
+        assert re.fullmatch(r"keep\(\) raised KeyError: 'loss' \(test_search.py:\d+\)", row["error"])
+    assert caplog.text.count("raised KeyError: 'loss'") == 1
+    assert "; the point continues" in caplog.text
+
+
 def test_keep_is_asked_about_what_was_taken_over(pai, hdfs, monkeypatch):
     """The jobs ran already when the sweep began; their states do not change until they end."""
     monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
