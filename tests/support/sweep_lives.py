@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -104,6 +105,10 @@ class Life:
         for old, new in texts.items():
             assert old in JOURNAL.read_text()
             JOURNAL.write_text(JOURNAL.read_text().replace(old, new))
+
+    def remove(self, files: str) -> None:
+        for file in Path("results").glob(files):
+            file.unlink()
 
     def advance(self, seconds: float) -> None:
         self._pai.clock.advance(seconds)

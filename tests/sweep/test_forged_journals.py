@@ -216,21 +216,6 @@ def test_a_malformed_line_is_no_job_and_no_error(pai, line):
     assert Search().complete()
 
 
-@pytest.mark.parametrize("number", [1_000_000_000, 999_999_999])
-def test_the_number_of_a_run_ends_in_one_line(pai, number):
-    """The last number that there is has no successor; below it, the search runs."""
-    forge({"event": "run", "run": [number, "ffffffff"], "sweep": "Search", "file": __file__, "at": 1})
-    if number == 1_000_000_000:
-        with pytest.raises(
-            ValueError, match=r"results/journal.jsonl has a run with the number 1000000000, whi"
-        ):
-            Search().run()
-        assert pai.submissions == 0
-    else:
-        Search().run()
-        check_posts(pai)
-
-
 @pytest.mark.parametrize("attempts", [1, 2])
 @pytest.mark.parametrize(
     "event",
@@ -249,14 +234,6 @@ def test_a_run_submits_a_failing_point_no_more_often_than_its_limit(pai, event, 
     with pytest.raises(PaiSweepFailed):
         fails.run()
     assert pai.submissions <= attempts
-
-
-def test_a_sweep_without_keep_stops_no_job(pai):
-    """A line that says that a point was pruned does not stop its job."""
-    forge({"event": "pruned", "point": "train-0.1-1", "job": "train-0.1-1"})
-    pai.add("train-0.1-1", runs_for=0.3)
-    Search().run()
-    assert pai.jobs["train-0.1-1"].state == "SUCCEEDED"
 
 
 def test_a_record_names_no_array_that_is_then_submitted(pai, settings):

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from clocks import MovableClock
-from pipelines import new_process
 from sweep_tasks import JOURNAL, Study, Train, forge, states, study
 
 from luigi_pai import HdfsError, OpenPai, PaiError, PaiSweep, PaiSweepFailed, SpecError, grid
@@ -253,21 +252,6 @@ def test_a_journal_that_cannot_be_read_is_read_again():
         Retry(60.0, clock).call(read)
     assert len(tries) > 5
     assert 60.0 <= tries[-1] - tries[0] < 80.0
-
-
-def test_the_table_is_made_from_it(pai):
-    """A table that was removed is written anew, and nothing is submitted."""
-    Study().run()
-    assert Study().complete()
-    before = Study().output().rows()
-    for file in Path("results").glob("results.*"):
-        file.unlink()
-    new_process()
-    assert not Study().complete()
-    Study().run()
-    assert Study().complete()
-    assert Study().output().rows() == before
-    assert pai.submissions == 6
 
 
 OTHER_FILES = {"elsewhere.py": True, "moved/test_journal.py": False, "test_journal.py": True}
