@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.journal.journal import Journal
     from luigi_pai.work.submission import Submission
 
+    Keep = Callable[[Any, list[dict[str, Any]]], bool | None]
+
 logger = logging.getLogger("luigi-interface")
 
 _LONGEST = 300  # maximum number of characters of a log's last line in the reason of a failed job
@@ -201,7 +203,7 @@ class Pruning:
     ``failed_code`` is called with the message of an error that ``keep`` has raised, and with the point.
     """
 
-    keep: Callable[[Any, list[dict[str, Any]]], bool | None] | None
+    keep: Keep | None
     journal: Journal
     clock: Clock
     failed_code: Callable[[str, Point], None]

@@ -25,18 +25,16 @@ from luigi_pai.work.stopping import OF_ALL, stop
 from luigi_pai.work.submission import InFlight, Submission
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
     from concurrent.futures import Future
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.request_limits import Window
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.sweep.journal.journal import Journal
-    from luigi_pai.sweep.limits import SweepLimits
+    from luigi_pai.sweep.ending import Keep
     from luigi_pai.sweep.source import Source
     from luigi_pai.sweep.starting import Result
-    from luigi_pai.sweep.table import Table
 
 logger = logging.getLogger("luigi-interface")
 
@@ -59,30 +57,21 @@ class Engine:
         book: the book of the cluster of the point that was started last; None before the first start.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        limits: SweepLimits,
-        clock: Clock,
-        journal: Journal,
-        table: Table,
-        patience: float,
-        keep: Callable[[Any, list[dict[str, Any]]], bool | None] | None = None,
-    ) -> None:
+    def __init__(self, source: Source, clock: Clock, patience: float, keep: Keep | None = None) -> None:
         self.stopping = False
         self.in_flight = InFlight()
         self.book: Book | None = None
         self._source = source
-        self._limits = limits
         self._clock = clock
-        self._table = table
-        self._starter = Starter(journal, limits, self.in_flight)
+        self._limits = limits = source.limits
+        self._table = table = source.table
+        self._starter = Starter(source.journal, limits, self.in_flight)
         self._packs = Packs(limits, clock)
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], Submission] = {}
         self._tags = Tags()
         self._recorder = Recorder(Retry(patience, clock, table.sweep))
-        self._pruning = Pruning(keep, journal, clock, table.failed_code)
+        self._pruning = Pruning(keep, source.journal, clock, table.failed_code)
         self._outages = Outages(patience, clock, table.sweep)
 
     # for the run
@@ -96,8 +85,10 @@ class Engine:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether more points failed than the tolerance allows."""
-        return self._limits.are_exceeded(len(self._table.failed), self._source.total)
+        """Whether more points failed than the tolerance allows, of ``max_points`` if a search goes on."""
+        total = self._source.total
+        allowed = self._limits.failures(self._limits.max_points if total is None else total)
+        return len(self._table.failed) > allowed
 
     @property
     def window(self) -> Window | None:

@@ -32,14 +32,9 @@ LIMITS: Mapping[str, tuple[int, str]] = {
 
 @dataclass
 class SweepLimits:
-    """The limits of a sweep.
+    """The limits of a sweep, which ``PaiSweep`` describes.
 
     Attributes:
-        parallel_jobs: maximum number of jobs that wait or run at the same time.
-        tolerance: how many points may fail, as a share of all points (below 1) or as a number of points.
-        max_attempts: how many times one run of the sweep submits a failing point.
-        points_per_job: maximum number of points that share a job.
-        max_points: maximum number of points of the sweep.
         resource: reserved units of Luigi's resource ``pai``, one for each job; None if none are reserved.
     """
 
@@ -77,10 +72,6 @@ class SweepLimits:
         if self.tolerance >= 1:
             return int(self.tolerance)
         return math.floor(round(self.tolerance * points, 6))  # 0.29 * 100 is 28.999999999999996
-
-    def are_exceeded(self, failed: int, points: int | None) -> bool:
-        """Return whether too many points failed; of a search that proposes points, the number is None."""
-        return failed > self.failures(self.max_points if points is None else points)
 
     def change(self, message: str) -> str:
         """Change a limit by a message such as ``parallel_jobs = 100``; return a message about the change.

@@ -192,21 +192,6 @@ class Best:
         return f"best {self.column} {self._value:.6g}" + (f" ({where})" if where else "")
 
 
-def ranked(declaration: str, rows: Iterable[Mapping[str, Any]]) -> tuple[str, list[Any]]:
-    """Return the best point in words, and rows with the best row first.
-
-    The words are empty, and the rows in the given order, if the declaration or no row says what is best.
-    """
-    rows = list(rows)
-    try:
-        best = Best(declaration)
-    except ValueError:
-        return "", rows
-    for row in rows:
-        best.add(row)
-    return str(best), sorted(rows, key=best.rank)
-
-
 def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False

@@ -24,7 +24,7 @@ from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.durations import counted
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
-from luigi_pai.sweep.rows import FIXED, flattened, ranked, shown_value
+from luigi_pai.sweep.rows import FIXED, Best, flattened, shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -116,8 +116,17 @@ class Sheet(NamedTuple):
         return [name for name in self.parameters if len({str(row[name]) for row in self.rows}) > 1]
 
     def ranked(self) -> tuple[str, list[dict[str, Any]]]:
-        """Return the best point in words, and the rows with the best row first, see ``rows.ranked``."""
-        return ranked(self.summary.best, self.rows)
+        """Return the best point in words, and the rows with the best row first.
+
+        The words are empty, and the rows in their order, if the summary or no row determines what is best.
+        """
+        try:
+            best = Best(self.summary.best)
+        except ValueError:
+            return "", self.rows
+        for row in self.rows:
+            best.add(row)
+        return str(best), sorted(self.rows, key=best.rank)
 
     def json_parts(self) -> Iterator[str]:
         """Yield the parts of ``results.json``, which has a line for each row."""

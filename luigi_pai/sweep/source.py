@@ -56,6 +56,7 @@ class Source:
     in this run, and it is dropped if the server does not confirm it.
 
     Attributes:
+        limits, journal, table: of the sweep.
         points: all known points, in their order.
         error: the error of the user's code that has ended a search; empty if there is none.
         dropped: names of recorded points that this run has not proposed and that it drops, and the reasons.
@@ -69,9 +70,9 @@ class Source:
         self.dropped: dict[str, str] = {}
         self._is_warned = False
         self._sweep = sweep
-        self._limits = limits
-        self._journal = journal
-        self._table = table
+        self.limits = limits
+        self.journal = journal
+        self.table = table
         self._by_name: dict[str, Point] = {}
         self._rows: dict[str, Mapping[str, Any]] = {}  # of the points that have ended
         self._yielded = 0
@@ -141,7 +142,7 @@ class Source:
 
     def _ended_before(self, point: Point) -> Ended | None:
         """Return the recorded end of a point of a list; None if it failed before it had a job."""
-        ended = self._table.recorded_end(point)
+        ended = self.table.recorded_end(point)
         return ended if ended is not None and (ended.row.is_good or ended.row.job) else None
 
     def _checked(self, point: Point) -> Point | Ended:
@@ -149,8 +150,8 @@ class Source:
         if point.record.asked is None:
             task = point.task  # the event has what ``_recreate`` needs
             texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
-            self._journal.ask(self._event("asked", point.name, family=task.task_family, parameters=texts))
-        if (ended := self._table.recorded_end(point)) is not None:
+            self.journal.ask(self._event("asked", point.name, family=task.task_family, parameters=texts))
+        if (ended := self.table.recorded_end(point)) is not None:
             return ended
         if (missing := missing_requirement(point.task, self._complete)) is not None:
             return Ended(point, Row("FAILED", error=missing))
@@ -164,11 +165,11 @@ class Source:
         self._waits = False
         if not (point.proposed or self._is_warned):
             self._is_warned = True
-            logger.warning(_OTHERS, self._table.sweep)
+            logger.warning(_OTHERS, self.table.sweep)
         self._rows[point.name] = row
         tasks, point.untold = point.untold, []
         if tasks and not point.record.told:
-            self._journal.note(self._event("told", point.name))
+            self.journal.note(self._event("told", point.name))
         for task in tasks:
             self._tell(task, row)
 
@@ -199,8 +200,8 @@ class Source:
     def _taken(self, task: Any) -> Point | None:
         """Return the point of a yielded task; None if it is known already, or if an error ends the search."""
         self._yielded += 1
-        if self._yielded > self._limits.max_points:
-            self._fail(too_many_points(self._limits.max_points))
+        if self._yielded > self.limits.max_points:
+            self._fail(too_many_points(self.limits.max_points))
             return None
         if not isinstance(task, JobTask):
             self._fail(f"points() has yielded {describe(task)}, which is not a PaiTask or PaiProtocolTask")
@@ -218,14 +219,14 @@ class Source:
         return point if known is None else None
 
     def _added(self, task: JobTask, name: str, *, proposed: bool = True) -> Point:
-        self._by_name[name] = point = Point(task, name, self._journal.record(name), proposed=proposed)
+        self._by_name[name] = point = Point(task, name, self.journal.record(name), proposed=proposed)
         self.points.append(point)
         return point
 
     def _fail(self, error: str) -> None:
         """End the search; running jobs are watched to their ends."""
         if not self.error:
-            logger.error("%s: %s; no more points are proposed", self._table.sweep, error)
+            logger.error("%s: %s; no more points are proposed", self.table.sweep, error)
         self.error, self._ended = self.error or error, True
 
     # after a kill
@@ -239,12 +240,12 @@ class Source:
         told, waited, is_same = 0, -1, True
         ahead: str | None = None  # a proposed point whose event comes later
         skipped = set[str]()
-        for event, name in list(self._journal.history):
+        for event, name in list(self.journal.history):
             point = self._by_name.get(name)
             if event != "asked":
                 told += 1
                 if point is not None and point.record.row is not None:
-                    self.tell(point, self._table.row_of(point))
+                    self.tell(point, self.table.row_of(point))
             elif name == ahead:
                 ahead = None
             elif point is None:
@@ -255,7 +256,7 @@ class Source:
                     ahead, is_same = point.name, point.record.asked is not None
                 if name not in self._by_name:
                     skipped.add(name)
-        self._recreate([name for name in self._journal.asked if name not in self._by_name])
+        self._recreate([name for name in self.journal.asked if name not in self._by_name])
         self._waits = False
 
     def _proposed(self, told: int, skipped: Container[str]) -> Point | None:
@@ -274,11 +275,11 @@ class Source:
 
     def _recreate(self, names: Sequence[str]) -> None:
         """Recreate recorded points from their parameters, or drop them."""
-        most = min(self._limits.max_points, self._sweep._budget or math.inf)  # noqa: SLF001  of this package
+        most = min(self.limits.max_points, self._sweep._budget or math.inf)  # noqa: SLF001  of this package
         kinds = {point.task.task_family: point.task for point in self.points}
         made = 0
         for name in names:
-            asked = self._journal.record(name).asked
+            asked = self.journal.record(name).asked
             assert asked is not None
             try:
                 if made >= most:
@@ -296,7 +297,7 @@ class Source:
 
     def drop(self, point: Point, why: str) -> None:
         """Drop a recorded point that the cluster does not confirm, if it was not proposed meanwhile."""
-        self._table.progress.left(point.name)
+        self.table.progress.left(point.name)
         if point.proposed:
             self.put_back(point)
             return
@@ -307,10 +308,10 @@ class Source:
 
     def warn_of_dropped(self) -> None:
         """Log in one line that recorded points were dropped."""
-        first = next((name for _, name in self._journal.history if name in self.dropped), None)
+        first = next((name for _, name in self.journal.history if name in self.dropped), None)
         if first is None:
             return
-        asked = self._journal.record(first).asked
+        asked = self.journal.record(first).asked
         verb, them = ("is", "it") if len(self.dropped) == 1 else ("are", "them")
         place = "the journal" if asked is None else asked.place
         text = (
@@ -318,4 +319,4 @@ class Source:
             f"propose {them} in this run; no job is submitted for {them}. The first is "
             f"{printable(first)[:_LONGEST]}, in {place}: {printable(self.dropped[first])}"
         )
-        logger.warning("%s: %s", self._table.sweep, text)
+        logger.warning("%s: %s", self.table.sweep, text)

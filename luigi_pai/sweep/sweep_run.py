@@ -71,9 +71,7 @@ class SweepRun:
         self._source = Source(sweep, points, self._limits, self._journal, self._table)
         self._table.points = self._source.points
         keep = sweep.keep if sweep.prunes else None
-        self._engine = Engine(
-            self._source, self._limits, self._clock, self._journal, self._table, self._patience, keep
-        )
+        self._engine = Engine(self._source, self._clock, self._patience, keep)
         self._page = LuigiPage(sweep, self._clock)
         held = (sweep.resources or {}).get(_RESOURCE)
         self._limits.resource = None if held is None else int(held)

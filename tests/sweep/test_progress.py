@@ -17,7 +17,6 @@ from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.point import Point
-from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.rows import Best
 from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.starting import Starter
@@ -122,22 +121,15 @@ def test_another_declaration_of_the_best_is_an_error(declaration):
         Best(declaration)
 
 
-class Slow(SweepResults):
-    """A table on an HDFS that does not answer, which takes a minute to find out."""
+def test_a_table_that_cannot_be_written_does_not_hold_up_the_sweep(caplog):
+    """HDFS takes a minute to fail, in which a sweep does nothing else; it tries again after some minutes."""
+    clock = MovableClock()
 
-    def __init__(self, clock):
-        super().__init__("nowhere")
-        self._clock = clock
-
-    def write(self, *_):
-        self._clock.advance(60)
+    def write(*_):
+        clock.advance(60)
         raise OSError("no reply")
 
-
-def test_a_table_that_cannot_be_written_does_not_hold_up_the_sweep(caplog):
-    """A sweep does nothing else while it writes; it tries again after some minutes."""
-    clock = MovableClock()
-    table = Table(Slow(clock), "study", Journal("nowhere", clock), clock)
+    table = Table(SimpleNamespace(write=write), "study", Journal("nowhere", clock), clock)
     clock.advance(table.idle())
     table.write_if_due()
     assert "Sweep study: its table could not be written: no reply" in caplog.text
@@ -291,7 +283,7 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
     journal = Journal(str(tmp_path), clock)
     limits = SweepLimits(at_once, 0, 1, 1, 10_000)
     source = Source(SimpleNamespace(is_search=False), points, limits, journal, counts)
-    engine = Engine(source, limits, clock, journal, counts, patience=60.0)
+    engine = Engine(source, clock, patience=60.0)
     while not engine.done:
         engine.step()
         cluster.most = max(cluster.most, len(engine.watched()))

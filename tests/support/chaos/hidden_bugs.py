@@ -112,7 +112,7 @@ HIDDEN_BUGS = {
     "a point without a job fails for ever": HiddenBug(
         "sweep/source.py",
         "self._ended_before(point) or point",
-        "self._table.recorded_end(point) or point",
+        "self.table.recorded_end(point) or point",
         "tests/sweep/test_storage_away.py::test_a_point_without_a_job_is_tried_again_after_a_run_that_could_not_record_its_end",
     ),
     "the flag of other work is removed": HiddenBug(
