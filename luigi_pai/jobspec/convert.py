@@ -2,7 +2,7 @@
 
 A v2 container has other variables than a v1 container, no HDFS, and a shell that
 stops at the first failed command. Commands that run before the job's commands undo these
-differences where they can; a storage can take the place of HDFS. Every other difference is reported as a
+differences where they can; a storage can replace HDFS. Every other difference is reported as a
 loss.
 """
 
@@ -91,7 +91,7 @@ def convert(
         job: a PaiJob, or the mapping that the JSON of a v1 job describes.
         fs_uri: URI that replaces ``$PAI_DEFAULT_FS_URI``, because this variable is empty on v2 clusters.
         section: section of luigi.cfg (``OpenPai`` or ``OpenPai:NAME``) that messages name for ``fs_uri``.
-        storage: storage that the job mounts, and that takes the place of HDFS: ``$PAI_DEFAULT_FS_URI`` is its
+        storage: storage that the job mounts, and that replaces HDFS: ``$PAI_DEFAULT_FS_URI`` is its
             folder, the code folder is copied from it, and ``hdfs dfs`` works on it in images without Hadoop.
 
     Raises:
@@ -273,7 +273,7 @@ class _Converter:
         return ports
 
     def _exports(self, role: str, count: int, resources: Mapping[str, Any]) -> list[str]:
-        """Return commands that set the v1 variables that v2 containers lack or set differently."""
+        """Return commands that set the v1 variables that v2 containers do not have or set differently."""
         own = {
             "PAI_JOB_NAME": '"${PAI_JOB_NAME#*~}"',
             "PAI_JOB_VC_NAME": shlex.quote(self._job.get("virtualCluster") or "default"),

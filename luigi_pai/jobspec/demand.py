@@ -106,10 +106,11 @@ class Demand:
 
 
 def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = None) -> str | None:
-    """Return, as text, what a virtual cluster lacks for a job; None if it lacks nothing or is unknown.
+    """Return a text about the resources that a virtual cluster does not have for a job.
 
-    If the server sends no totals (up to 0.13), the text has the cluster's use and what the job wants.
-    ``clusters`` is a server's answer, virtual clusters by name. ``name`` defaults to the demand's cluster.
+    The result is None if it has them all, or is unknown. If the server sends no totals (up to 0.13), the text
+    has the cluster's use and the job's demand. ``clusters`` is a server's response, virtual clusters by name.
+    ``name`` defaults to the demand's cluster.
     """
     name = name or demand.virtual_cluster
     if not isinstance(clusters.get(name), dict):

@@ -50,7 +50,7 @@ _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
 def slot_to_dict(o: Any) -> dict[str, Any]:
     """Return those fields of an object with ``__slots__`` that are written as JSON.
 
-    A field that was never set is left out. A field that is None is left out, too; but ``minFailedTaskCount``
+    A field that was never set is left out. A field that is None is also left out; but ``minFailedTaskCount``
     and ``minSucceededTaskCount`` are kept as None, because null in them means "never" to the server.
     This function is made for ``json.dumps(job, default=slot_to_dict)``.
 
@@ -224,7 +224,7 @@ class PaiJob(_Fields):
         virtualCluster: virtual cluster to run in; the server's default is ``default``.
         gpuType: type of GPU to ask for.
         retryCount: how often the cluster starts a failed job again; -1 sets no limit, -2 sets no limit
-            and starts the job again after a success, too.
+            and also starts the job again after a success.
         killAllOnCompletedTaskNumber: refused by 0.7 and ignored by later releases; use
             ``minSucceededTaskCount`` of a role.
         jobEnvs: environment variables of all tasks; servers before 0.9 refuse this field.
@@ -334,7 +334,7 @@ def methods_in(job: PaiJob) -> list[str]:
 
     try:
         document = json.loads(json.dumps(job, default=readable))
-    except (TypeError, ValueError, RecursionError):  # a key is no text, or a value contains itself
+    except (TypeError, ValueError, RecursionError):  # a key is not a string, or a value contains itself
         return []
     return [path_text(path) for path, leaf in leaves(document) if leaf == METHOD]
 

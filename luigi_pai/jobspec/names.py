@@ -24,7 +24,7 @@ _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
 _ARRAY, _ARRAY_HASH = "-array-", 12  # in an array's name: the text before the hash, and the hash's length
 _ARRAY_NAME = re.compile(rf"(?P<prefix>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
-_NO_PREFIX = "points"  # the prefix if the names of an array's jobs begin differently
+_NO_PREFIX = "points"  # the prefix if the names of an array's jobs start differently
 _SHORTEST_PREFIX, _LONGEST_PREFIX = 3, 200  # characters
 _HASH = 6  # length of the hash that v2_name adds where it replaces characters, so that names stay different
 
@@ -61,7 +61,7 @@ def base_name(name: str) -> str:
 def array_name(submissions: Iterable[str]) -> str:
     """Return the name of the array whose instances are these submissions. Their order does not matter.
 
-    The array's name begins with the common prefix of the submissions' names or, if the common prefix is too
+    The array's name starts with the common prefix of the submissions' names or, if the common prefix is too
     short, with ``points``. By this beginning, ``may_hold`` excludes arrays that only contain other jobs.
     """
     names = sorted(submissions)

@@ -46,7 +46,7 @@ class Part:
     """
 
     _is_lenient: ClassVar[bool] = False
-    """Whether values of the wrong shape are kept unchanged, in ``more``, because the server accepts them."""
+    """Whether values of an invalid shape are kept unchanged, in ``more``, because the server accepts them."""
 
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
     _read_keys: tuple[str, ...] = dataclasses.field(default=(), init=False)
@@ -61,7 +61,7 @@ class Part:
         """Return the object that a document describes. The object contains copies of the document's values.
 
         Raises:
-            SpecError: a value has the wrong shape, such as a text in place of a list.
+            SpecError: a value has an invalid shape, such as a text instead of a list.
         """
         return part_from(cls, document)
 
@@ -119,7 +119,7 @@ def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = No
     """Return the object that a document describes.
 
     Raises:
-        SpecError: values have the wrong shape; the error names each, with its line if ``lines`` has it.
+        SpecError: values have an invalid shape; the error names each, with its line if ``lines`` has it.
     """
     wrong: Wrong = []
     found = _read(cls, document, (), wrong)

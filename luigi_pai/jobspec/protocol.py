@@ -113,7 +113,7 @@ class Role(Part):
         commands: shell commands, at least one.
         resourcePerInstance: what each instance gets.
         instances: number of instances. The default, 1, is also sent, because release 1.8 answers 500 if a
-            role lacks this field.
+            role does not have this field.
         completion: how many failed or succeeded instances end the job.
         taskRetryCount: how often an instance is started again; works only with ``gangAllocation: false``.
         prerequisites: names of prerequisites whose callbacks run in each instance, in this order (1.6 on).
@@ -219,7 +219,7 @@ class JobProtocol(Part):
             source: a file's name, for errors.
 
         Raises:
-            SpecError: the text is not YAML, a value has the wrong shape, servers lose or change a value, or
+            SpecError: the text is not YAML, a value has an invalid shape, servers lose or change a value, or
                 OpenPAI and LTP read a value differently (such as ``012`` and ``1:30``).
         """
         document = read_yaml(text, source)

@@ -39,7 +39,7 @@ def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Cal
     """Return the callbacks that run these commands.
 
     Raises:
-        TypeError: a text was given in place of a list.
+        TypeError: a text was given instead of a list.
     """
     events = {"taskStarts": on_start, "taskSucceeds": on_success}
     for event, commands in events.items():
@@ -206,7 +206,7 @@ class Storage(Part):
         name: the storage's name on the cluster.
         mountPath: folder in the containers; the server's default is ``/mnt/NAME``.
         readOnly: True forbids writing. Release 1.8 ignores the value, and uses the cluster's setting.
-        share: False mounts only the user's folder in the storage. Release 1.8 ignores this value, too.
+        share: False mounts only the user's folder in the storage. Release 1.8 also ignores this value.
     """
 
     name: str = field(kw_only=False)

@@ -44,7 +44,7 @@ _MOST_KNOWN = 1000  # valid parts of documents
 
 LARGEST_BODY = 100 * 1024
 """Largest body of a request that a rest-server accepts, in bytes."""
-_LONGEST_SHOWN = 80  # largest number of characters that a message shows of a wrong value
+_LONGEST_SHOWN = 80  # largest number of characters that a message shows of an invalid value
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ def schema_findings(
 
 
 def cut(text: str) -> str:
-    """Return a wrong value as messages show it: at most 80 characters, with ``...`` if it is longer."""
+    """Return an invalid value as messages show it: at most 80 characters, with ``...`` if it is longer."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def in_one_line(message: str) -> str:
-    """Return a message, which may quote line breaks, with blanks in place of them."""
+    """Return a message, which may quote line breaks, with blanks instead of them."""
     return _LINE_BREAKS.sub(" ", message)
 
 
@@ -169,7 +169,7 @@ def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
 
 
 def _is_integer(_: Any, value: Any) -> bool:
-    """Return whether Ajv 6, OpenPAI's validator, accepts a value as an integer; it accepts infinity, too."""
+    """Return whether Ajv 6, OpenPAI's validator, accepts a value as an integer; it also accepts infinity."""
     if isinstance(value, float):
         return value.is_integer() or math.isinf(value)
     return isinstance(value, int) and not isinstance(value, bool)

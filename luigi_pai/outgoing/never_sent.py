@@ -27,7 +27,7 @@ _SHOWN = 10  # number of names that a summary shows
 # the name is used for nothing else. That is what users of similar tools expect: npm never publishes .git,
 # .hg, .svn and .npmrc, and vsce refuses .env and files with private keys. Names that can be anything
 # (secrets.yaml, config.json, x.env) are not here: .paiignore is for them. Public halves of keys (id_rsa.pub)
-# and certificates are sent. Names are compared in lower case, because the disk of a Mac does it, too.
+# and certificates are sent. Names are compared in lower case, as the disk of a Mac compares them.
 _NAMES = {
     *(".git", ".hg", ".svn", ".gitconfig", ".git-credentials"),  # remotes can have a token in their URL
     *(".npmrc", ".pypirc", ".netrc", "_netrc"),  # requests reads .netrc
@@ -110,7 +110,7 @@ class NeverSent:
             with open(place, "rb", buffering=0) as file:  # noqa: PTH123  half the time of a Path
                 start = file.read(_READ)
         except OSError:
-            return ""  # sending it will raise this error, too
+            return ""  # sending it will also raise this error
         if _STARTS_AS_KEY.match(start):
             return _PRIVATE_KEY
         if b"PRIVATE KEY" in start and str(place).lower().endswith(_WITH_KEYS) and _HAS_KEY.search(start):
@@ -128,7 +128,7 @@ def is_listed(path: str) -> bool:
     for end in _COPIES:
         if name.endswith(end):
             original = name.removesuffix(end)
-            names += (original, original[1:])  # of .NAME.swp and #NAME#, too
+            names += (original, original[1:])  # also of .NAME.swp and #NAME#
     return any(
         each in _NAMES
         or each.startswith(_STARTS)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 METHOD = "work"
-_NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks
+_NOT_THERE = ("luigi", "luigi_pai")  # packages that the container does not have
 _THERE = "luigi_pai.runtime"  # the only module of these packages that the container has
 _NO_METHODS = (staticmethod, type, dict, list, set, tuple)  # their functions do not get the task as first
 _NONE_THERE = "the container has no luigi: use it outside of work(), and give work() its value"
@@ -205,7 +205,7 @@ class Reach:
     def _add_object(
         self, function: FunctionType, each: dis.Instruction, before: dis.Instruction | None, place: str
     ) -> None:
-        """Add the global that an instruction uses; add a problem if it imports what the container lacks."""
+        """Add the global that an instruction uses, or a problem if the container cannot import a module."""
         if each.opname == "IMPORT_NAME":
             self.imports.setdefault(each.argval, place)
             names = None if before is None else before.argval
@@ -246,7 +246,7 @@ def _attribute(classes: Sequence[type], name: str) -> object:
 
 
 def is_of_luigi(value: object) -> bool:
-    """Return whether a value comes from luigi, or from a module of luigi_pai that the container lacks."""
+    """Return whether a value comes from luigi, or from a module of luigi_pai that is not in the container."""
     if isinstance(value, ModuleType):
         return _is_absent(value.__name__)
     if isinstance(value, FunctionType):

@@ -97,7 +97,7 @@ def repaired(command: str) -> str:
 def strict(command: str) -> str:
     """Return the command, in one line, that runs a command under ``set -e -o pipefail`` on every release.
 
-    In the script of 0.9 to 0.14, ``set -e`` has no effect, so a bash of its own runs the command.
+    In the script of 0.9 to 0.14, ``set -e`` has no effect, so a separate bash runs the command.
     """
     escaped = json.dumps(with_line_feeds(command), ensure_ascii=False)[1:-1].replace("'", r"\'")
     return f"{_STRICT}{escaped}'"

@@ -1,1 +1,1 @@
-"""A storage of the cluster in jobs, in the place of the HDFS of OpenPAI 0.7."""
+"""A storage of the cluster in jobs, instead of the HDFS of OpenPAI 0.7."""

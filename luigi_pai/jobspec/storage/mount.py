@@ -1,4 +1,4 @@
-"""The mount of a cluster's storage in containers, where it takes the place of the HDFS of OpenPAI 0.7.
+"""The mount of a cluster's storage in containers, where it replaces the HDFS of OpenPAI 0.7.
 
 A job of 0.7 names folders on HDFS, and its commands use ``hdfs dfs``. Mounted at ``/mnt/nfs1``, a storage has
 the same paths: ``$PAI_DEFAULT_FS_URI/p`` and ``/p`` are ``/mnt/nfs1/p``.

@@ -58,7 +58,7 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         SpecError: prerequisites require each other in a circle, a required prerequisite is missing or is a
-            dockerimage, or a reference of a prerequisite to one of its keys is wrong.
+            dockerimage, or a reference of a prerequisite to one of its keys is invalid.
     """
     known = _Prerequisites(document)
     problems = list(_unresolvable(known))
@@ -287,7 +287,7 @@ def _filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _own_reference_findings(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Finding]:
-    """Yield a problem for each wrong reference of the prerequisite at this path, such as to a missing key."""
+    """Yield a problem for each invalid reference of the prerequisite at this path."""
     for at, text in texts({place: prerequisite.get(place) for place in _PLACES}, path):
         for match in _OWN_REFERENCE.finditer(text):
             if message := _wrong(match["name"], prerequisite):

@@ -115,8 +115,8 @@ def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return the problems of a document's references.
 
     A tag that is not closed makes the server fail. The server accepts a job with any other problem. A
-    command then contains the wrong reference, or nothing in its place. A wrong reference in the parameters
-    of a plugin makes every task fail.
+    command then contains the invalid reference, or nothing instead of it. An invalid reference in the
+    parameters of a plugin makes every task fail.
     """
     views = Views(document)
     found = [_finding(reference, document, views) for reference in references(document)]
@@ -159,7 +159,7 @@ def _wrong(
         if value is mustache.ABSENT:
             return f"the job has no {first[1:]}"
         if not isinstance(value, dict):
-            return None  # the schema says what is wrong
+            return None  # the schema reports the problem
     else:
         value = views.of(reference.role or "")[first]
         if value is mustache.ABSENT:
