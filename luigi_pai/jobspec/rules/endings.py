@@ -176,14 +176,8 @@ def _hidden_failure_findings(
     """Yield a warning about the first program whose failure a pipe hides, and the first in a sequence.
 
     Of commands with compound statements, only a loop is read, and of it only the program that ends a round.
-    Programs before ``||`` are left out.
-
-    Args:
-        path: of the command.
-        role: name of the task role.
-        command: with LF as its line breaks.
-        bare: see ``Ending``.
-        remedy: besides a change of the command; it is added to the message.
+    Programs before ``||`` are left out. The lines of ``command`` end with LF; for ``bare``, see ``Ending``.
+    ``remedy`` is added to the message.
     """
     bare = _CONTINUED.sub(lambda found: re.sub(r"[\\\n]", " ", found[0]), bare).rstrip("; \n")
     pipes_hide, sequences_hide = not _PIPEFAIL.search(command), not _OWN_DECISION.search(command)
