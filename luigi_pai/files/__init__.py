@@ -64,7 +64,7 @@ def cluster_files(cluster: str | None = None, path: str | None = None) -> FileSy
             any other path is on HDFS.
 
     Raises:
-        ConfigError: a setting is wrong.
+        ConfigError: a setting is invalid.
     """
     from luigi_pai.config import OpenPai  # noqa: PLC0415  it imports Luigi
 

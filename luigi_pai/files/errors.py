@@ -3,7 +3,7 @@
 The tree::
 
     HdfsError              PaiError and luigi.target.FileSystemException
-    ├── HdfsUnreachable          no reply, or no active NameNode
+    ├── HdfsUnreachable          no response, or no active NameNode
     ├── FileAlreadyExists        also luigi.target.FileAlreadyExists
     ├── MissingParentDirectory   also luigi.target.MissingParentDirectory
     └── NotADirectory            also luigi.target.NotADirectory
@@ -45,10 +45,10 @@ _UNAUTHORIZED = 401
 _PASSING = (429, 502, 503, 504)  # statuses of a server, or of its proxy, that is overloaded or down
 _CHECK_URL = "check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and no_proxy"
 TOO_LARGE = "check webhdfs_url in [OpenPai], or divide the folder: it may hold too many files"
-"""The next step of the user after a reply that exceeds a bound."""
+"""The next step of the user after a response that exceeds a bound."""
 _WANTS_KERBEROS = "it wants Kerberos: set hdfs_auth = kerberos in [OpenPai], and get a ticket with kinit"
 _PROBLEMS_SHOWN = 20
-_SHOWN = 200  # characters of an invalid reply that its error quotes
+_SHOWN = 200  # characters of an invalid response that its error quotes
 _LONGEST_MESSAGE = 2000  # characters; the rest of a RemoteException's message is ignored
 
 NOT_THERE = "check the path, and that the task that writes it has run"
@@ -134,7 +134,7 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
 
 
 class HdfsUnreachable(HdfsError):
-    """There was no reply: connection refused, unknown host, timeout, TLS failure, no active NameNode."""
+    """There was no response: connection refused, unknown host, timeout, TLS failure, no active NameNode."""
 
     answer_lost = True
 
@@ -148,7 +148,7 @@ class MissingParentDirectory(HdfsError, luigi.target.MissingParentDirectory):
 
 
 class NotADirectory(HdfsError, luigi.target.NotADirectory):
-    """There is a file in place of a folder."""
+    """There is a file instead of a folder."""
 
 
 @contextlib.contextmanager
@@ -222,7 +222,7 @@ def check_kept(volume: Volume, path: str, sent: int, there: int | None) -> None:
 
 
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
-    """Return the error of a reply with a status of 400 or more; raises OSError if its body is cut off."""
+    """Return the error of a response with a status of 400 or more; raises OSError if its body is cut off."""
     server, body = urlsplit(response.url).netloc, response.content or b""
     if response.status_code == _UNAUTHORIZED:
         wants_kerberos = "negotiate" in response.headers.get("WWW-Authenticate", "").lower()
@@ -242,7 +242,7 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 
 def malformed(operation: str, path: str, response: requests.Response, reason: str = "") -> HdfsError:
-    """Return the error for a reply that WebHDFS does not send. Reads and closes the reply."""
+    """Return the error for a response that WebHDFS does not send. Reads and closes the response."""
     is_passing = response.status_code in _PASSING
     step = "try again" if is_passing else _CHECK_URL
     reason = reason or f"HTTP {response.status_code} {response.reason}, not a valid WebHDFS reply"
@@ -257,7 +257,7 @@ def malformed(operation: str, path: str, response: requests.Response, reason: st
 
 
 def unanswered(operation: str, path: str, no: NoResponse, namenodes: Sequence[str]) -> HdfsError:
-    """Return the error of a request that got no complete reply from a host and port.
+    """Return the error of a request that got no complete response from a host and port.
 
     The server is a DataNode if it is not in ``namenodes``.
     """

@@ -147,7 +147,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
     def put(self, local_path: str | os.PathLike[str], destination: str) -> None:
         """Copy a local file or folder to a new path there, or into an existing folder.
 
-        Files that ``upload`` leaves out are left out here, too.
+        Files that ``upload`` leaves out are also left out here.
 
         Raises:
             FileAlreadyExists: the new path exists already.
@@ -196,7 +196,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
 
         Args:
             path: of the folder.
-            parents: make missing parents, too.
+            parents: also make missing parents.
             raise_if_exists: raise FileAlreadyExists if the path exists, as a folder or as a file.
 
         Raises:

@@ -44,7 +44,7 @@ def read_small(fs: FileSystem, path: str, most: int, offset: int = 0) -> bytes |
 def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
     """Create a small file in one step; return False if the path exists.
 
-    If several processes create the file at the same time, one of them gets True (or none, if replies are
+    If several processes create the file at the same time, one of them gets True (or none, if responses are
     lost). Two requests write a temporary file; a third renames it, which succeeds for one process only.
 
     Raises:
@@ -69,8 +69,8 @@ def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
 def remove_once(fs: FileSystem, path: str) -> None:
     """Remove a file, but not a new file that another process may create at the same path meanwhile.
 
-    The file is renamed first, because a DELETE that gets no reply is sent again, and the second DELETE could
-    remove the new file.
+    The file is renamed first, because a DELETE that gets no response is sent again, and the second DELETE
+    could remove the new file.
 
     Raises:
         HdfsError: a request failed. The file may still be there, or be removed already.

@@ -52,7 +52,7 @@ class Entry:
     modificationTime: int
     sha256: str
 
-    def is_of(self, status: Mapping[str, Any] | None) -> bool:
+    def describes(self, status: Mapping[str, Any] | None) -> bool:
         """Return whether a FileStatus describes this version of the file."""
         version = {"type": "FILE", "length": self.length, "modificationTime": self.modificationTime}
         return status is not None and version.items() <= status.items()
@@ -78,11 +78,11 @@ class Destination:
         """Return whether the destination has a folder of this name."""
         return name in self.statuses and is_folder(self.statuses[name])
 
-    def of(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """Return the path of an entry."""
         return f"{self.path.rstrip('/')}/{name}"
 
-    def lacks(self, folders: Iterable[str]) -> set[str]:
+    def missing(self, folders: Iterable[str]) -> set[str]:
         """Return the names of missing folders; ``""`` is the destination itself."""
         missing = {name for name in folders if not self.has_folder(name)}
         return missing if self.exists else missing | {""}
@@ -163,7 +163,7 @@ class Stage:
         self._numbers = itertools.count()
         self._places: dict[str, str] = {}
         self.sent: dict[str, tuple[int, str]] = {}
-        self._path = temporary_path(there.of("upload") if there.exists else there.path, volume.owner)
+        self._path = temporary_path(there.path_of("upload") if there.exists else there.path, volume.owner)
 
     def __enter__(self) -> Self:
         return self
@@ -219,10 +219,12 @@ class Stage:
         begun = [self._places[name] for name in self._places.keys() - self.sent.keys()]
         self._pool.map(lambda place: self._volume.remove(place, recursive=False), begun)
         entries = self._entries()
-        self._make_folders(there.lacks(folders))
+        self._make_folders(there.missing(folders))
         if there.exists:
             rename = replace if is_upload else rename_exactly
-            self._pool.map(lambda name: rename(self._volume, self._places[name], there.of(name)), self.sent)
+            self._pool.map(
+                lambda name: rename(self._volume, self._places[name], there.path_of(name)), self.sent
+            )
         if is_upload:
             self._write_manifest({**there.manifest, **entries})
         if not there.exists:
@@ -236,7 +238,7 @@ class Stage:
         self._pool.map(lambda path: self._volume.create_file(path, content), [place])
         if self._there.exists:
             try:
-                replace(self._volume, place, self._there.of(MANIFEST))
+                replace(self._volume, place, self._there.path_of(MANIFEST))
             except HdfsError as error:
                 logger.warning("The manifest cannot be written; these files will be sent again: %s", error)
 

@@ -148,11 +148,11 @@ class Upload:
                 )
                 logger.warning(text, shown(str(file.place)))
         size = sum(file.size for file in changed)
-        if changed or there.lacks(self._tree.folders):
+        if changed or there.missing(self._tree.folders):
             with self._pool.progress(self._local.name or str(self._local), size + len(changed)):
                 self._send_files(changed, there)
         for name in filter(is_temporary, there.statuses):
-            tidy(self._volume, there.of(name))
+            tidy(self._volume, there.path_of(name))
         left_out = self._tree.left_out
         done = Transfer("uploaded", self._destination, len(changed), len(files), size, left_out)
         logger.log(logging.INFO if changed else logging.DEBUG, "%s", done)
@@ -186,7 +186,7 @@ class Upload:
 def _is_same(file: LocalFile, there: Destination) -> bool:
     """Return whether the cluster has the same version of a file."""
     entry = there.manifest.get(file.name)
-    if entry is None or entry.length != file.size or not entry.is_of(there.statuses.get(file.name)):
+    if entry is None or entry.length != file.size or not entry.describes(there.statuses.get(file.name)):
         return False
     return file.sha256() == entry.sha256
 

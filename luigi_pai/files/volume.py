@@ -94,7 +94,7 @@ class Volume(abc.ABC):
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, FileStatus]]:
         """Yield path and FileStatus of a file, or of each entry of a folder.
 
-        With ``recursive``, everything in its subfolders is yielded, too. Subfolders that are removed
+        With ``recursive``, everything in its subfolders is yielded as well. Subfolders that are removed
         meanwhile, such as folders of temporary files, are skipped.
         """
         for status in self.list_status(path):

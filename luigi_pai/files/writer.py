@@ -59,7 +59,7 @@ def _replace_in_two_steps(volume: Volume, path: str, goal: str) -> bool:
         with contextlib.suppress(HdfsError):
             if done:
                 volume.remove(aside, recursive=False)
-            else:  # restore the old file; HDFS refuses if both renames succeeded and a reply was lost
+            else:  # restore the old file; HDFS refuses if both renames succeeded and a response was lost
                 volume.rename_to(aside, goal)
             tidy(volume, posixpath.dirname(aside))
     return done

@@ -26,7 +26,7 @@ def made(folder, *names):
 
 @sections("trees")
 def test_trees(case, tmp_path):
-    """Each case of tests/data/files/trees.yaml: a folder, and what of it is sent, or its problems."""
+    """Each case of tests/data/files/trees.yaml: what of a folder is sent; a link out of it is a problem."""
     made(tmp_path / "sent", *case["made"])
     made(tmp_path / "outside", "secret")
     for name, target in case.get("links", {}).items():

@@ -29,48 +29,48 @@ class Answer:
     """The answer to an operation.
 
     Attributes:
-        reply: the HTTP reply; for OPEN, its body is not read yet.
+        response: the HTTP response; for OPEN, its body is not read yet.
         value: the operation's result, from a field of the JSON answer (MKDIRS: ``boolean``). For APPEND and
             CREATE, the URL for the data. None if the operation has no field, or RENAME's answer is empty.
         leads_to: URL of a redirect; None for a final answer.
     """
 
-    reply: requests.Response
+    response: requests.Response
     value: Any = None
     leads_to: str | None = None
 
 
-def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
-    """Parse a reply with a status below 400.
+def answer_of(operation: str, path: str, response: requests.Response) -> Answer:
+    """Parse a response with a status below 400.
 
     Raises:
-        HdfsError: WebHDFS does not send such a reply for this operation.
+        HdfsError: WebHDFS does not send such a response for this operation.
     """
-    status, location = reply.status_code, reply.headers.get("Location")
+    status, location = response.status_code, response.headers.get("Location")
     if location is not None and operation in ("APPEND", "CREATE"):  # the data are sent there later
-        return Answer(reply, location)
-    if location is not None and reply.is_redirect:
-        return Answer(reply, leads_to=location)
+        return Answer(response, location)
+    if location is not None and response.is_redirect:
+        return Answer(response, leads_to=location)
     if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in _CONTENT):
-        raise malformed(operation, path, reply)
+        raise malformed(operation, path, response)
     if operation == "OPEN":
-        return Answer(reply)
+        return Answer(response)
     field, is_right = _FIELDS.get(operation, ("", bool))
-    if not reply.content and (not field or operation == "RENAME"):
-        return Answer(reply)
+    if not response.content and (not field or operation == "RENAME"):
+        return Answer(response)
     try:
-        document = parse_json(reply.content, _used if operation == "LISTSTATUS" else None)
+        document = parse_json(response.content, _used if operation == "LISTSTATUS" else None)
     except TooLarge as error:
-        reason, server = f"the reply is not accepted: {error}", urlsplit(reply.url).netloc
+        reason, server = f"the reply is not accepted: {error}", urlsplit(response.url).netloc
         raise failed(operation, path, server, reason, next_step=TOO_LARGE) from None
     except ValueError:
         document = None
     if isinstance(document, dict) and not field:
-        return Answer(reply)
+        return Answer(response)
     if isinstance(document, dict) and is_right(document.get(field)):
-        return Answer(reply, document[field])
+        return Answer(response, document[field])
     what = f"the answer has no {field}" if field else "the answer is neither empty nor JSON"
-    raise malformed(operation, path, reply, f"{what}: not a valid WebHDFS reply")
+    raise malformed(operation, path, response, f"{what}: not a valid WebHDFS reply")
 
 
 def _used(status: Any) -> Any:

@@ -64,7 +64,7 @@ class HdfsReader(io.RawIOBase):
         except HdfsError as error:
             if error.exception or error.server == connection.server:
                 raise
-            self._open_again(error)  # the DataNode does not reply, so it may have just died
+            self._open_again(error)  # the DataNode does not respond, so it may have just died
 
     def readable(self) -> bool:
         """Return True."""
@@ -238,8 +238,8 @@ class Connection(Transport, Volume):
         return done
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
-        """Return a reply whose body is the file from an offset on. The caller closes the reply."""
-        return self.ask("GET", path, "OPEN", offset=offset or None).reply
+        """Return a response whose body is the file from an offset on. The caller closes the response."""
+        return self.ask("GET", path, "OPEN", offset=offset or None).response
 
     def open_reader(self, path: str) -> BufferedHdfsReader:
         """Open a file for reading; its content is received in parts."""
@@ -264,11 +264,11 @@ class Connection(Transport, Volume):
         """
         with (
             contextlib.suppress(HdfsUnreachable, OSError, urllib3.exceptions.HTTPError),
-            self.open_file(path, offset) as reply,
+            self.open_file(path, offset) as response,
         ):
-            if longest is not None and (reply.raw.length_remaining or 0) > longest:
+            if longest is not None and (response.raw.length_remaining or 0) > longest:
                 raise self.too_large(path, longest)
-            return _start_of(reply, most)
+            return _start_of(response, most)
         with self.open_reader(path) as file:
             return file.read(offset + most)[offset:]
 
@@ -303,10 +303,10 @@ class Connection(Transport, Volume):
         raise self.failed("resolve", path, "a file on HDFS has no path on this machine", next_step=step)
 
 
-def _start_of(reply: requests.Response, most: int) -> bytes:
-    """Return at most ``most`` bytes from the start of a reply's body, even if its Content-Length differs."""
+def _start_of(response: requests.Response, most: int) -> bytes:
+    """Return at most ``most`` bytes from the start of a body, even if its Content-Length differs."""
     data = bytearray()
-    for part in reply.iter_content(min(most, _PIECE)):
+    for part in response.iter_content(min(most, _PIECE)):
         data += part
         if len(data) >= most:
             break

@@ -28,7 +28,7 @@ _PYLONS_SLIP = re.compile(r"((?:(?!/webhdfs/).)*/a/[^/:]+)/(\d+/webhdfs/v1.*)", 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 logger = logging.getLogger("luigi-interface")
 _CONNECTIONS = 64  # maximum number of connections kept open to one server; each thread of an upload uses one
-# Operations that may be repeated. CREATE may be, because the NameNode only replies with the URL for the data.
+# Operations that may be repeated. CREATE may be, because the NameNode only returns the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
 # exception that a DataNode answers to ``probe_of_decoding`` -> whether it decodes paths twice
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}
@@ -50,7 +50,7 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
     Args:
         location: URL of the redirect, from the NameNode or its proxy. Pylon, the proxy of OpenPAI 0.7.1,
             redirects to ``/a/HOST/PORT/...`` but serves only ``/a/HOST:PORT/...``, which is used instead.
-            (The wrong redirect is in Pylon's ``nginx.conf.template``. OpenPAI 0.7.2 has the right one.)
+            (The incorrect redirect is in Pylon's ``nginx.conf.template``. OpenPAI 0.7.2 has the correct one.)
         path: the HDFS path of the request. It replaces the HDFS path in ``location``, which may be another
             file's, because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
         rule: replaces scheme, host and port; ``{host}`` and ``{port}`` in it are replaced by the host and
@@ -99,14 +99,14 @@ class Account:
 class Transport:
     """The requests to one HDFS with the account of one user.
 
-    Refused requests and missing replies raise HdfsError. Requests that may be repeated are retried after
+    Refused requests and missing responses raise HdfsError. Requests that may be repeated are retried after
     transient errors. Other requests are retried only if they have not reached the server. A request with
     data of a file is never retried.
 
     If there are several NameNodes, the NameNode that replied last is tried first. The next NameNode is tried
-    if a NameNode is on standby, if the request did not reach it, or if it does not reply to a request that
-    only reads. If a request that changes something reached a NameNode and gets no reply, HdfsError is raised
-    at once, because the request may have been executed.
+    if a NameNode is on standby, if the request did not reach it, or if it does not respond to a request that
+    only reads. If a request that changes something reached a NameNode and gets no response, HdfsError is
+    raised at once, because the request may have been executed.
 
     Attributes:
         account: the argument of the constructor.
@@ -142,8 +142,8 @@ class Transport:
         answer = self._ask_namenodes(method, path, operation, about)
         if answer.leads_to is None:
             return answer
-        answer.reply.close()
-        address = self.datanode(answer.reply, answer.leads_to, path, operation)
+        answer.response.close()
+        address = self.datanode(answer.response, answer.leads_to, path, operation)
         return self._retried(method, address, path, operation, stream=stream)
 
     def send_file(
@@ -151,14 +151,14 @@ class Transport:
     ) -> None:
         """Send the data of CREATE or APPEND to the DataNode that the NameNode names, without retries."""
         answer = self.ask(method, path, operation, **params)
-        address = self.datanode(answer.reply, answer.value, path, operation)
+        address = self.datanode(answer.response, answer.value, path, operation)
         self.send_once(method, address, path, operation, data=data).close()
 
-    def datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
-        """Return the DataNode URL that a reply redirects to; HdfsError if its location is not a valid URL."""
+    def datanode(self, response: requests.Response, location: str, path: str, operation: str) -> str:
+        """Return the DataNode URL of a redirect; HdfsError if its location is not a valid URL."""
         rule = self.account.redirect
         try:
-            location = urljoin(reply.url, location)
+            location = urljoin(response.url, location)
             address = datanode_address(location, path, rule)
         except ValueError:
             address = ""
@@ -172,7 +172,7 @@ class Transport:
     def _datanodes_decode_twice(self, address: str, path: str) -> bool:
         if self._twice is None:
             try:
-                self._retried("GET", probe_of_decoding(address), path, "OPEN", stream=True).reply.close()
+                self._retried("GET", probe_of_decoding(address), path, "OPEN", stream=True).response.close()
             except HdfsError as error:
                 if error.exception not in _OF_THE_PROBE:
                     raise
@@ -238,7 +238,7 @@ class Transport:
         namenodes = [urlsplit(base).netloc for base in account.bases]
         failure: HdfsError
         try:
-            reply = self._http.send(
+            response = self._http.send(
                 method,
                 url,
                 timeouts=(account.connect_timeout, account.read_timeout),
@@ -246,9 +246,9 @@ class Transport:
                 auth=self._login if urlsplit(url).netloc in namenodes else lambda request: request,
                 **about,
             )
-            if reply.ok:
-                return reply
-            failure = refused(operation, path, reply)
+            if response.ok:
+                return response
+            failure = refused(operation, path, response)
         except NoResponse as no:
             failure = unanswered(operation, path, no, namenodes)
         # outside the except block, so that no traceback contains ``no``, whose URL has a delegation token

@@ -73,7 +73,7 @@ class WebHdfs(FileSystem):
             cluster: the NAME of [OpenPai:NAME]; if None, the cluster of ``OpenPai.current()`` is used.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: a setting is invalid.
         """
         from luigi_pai.config import HdfsAccount, OpenPai  # noqa: PLC0415
 

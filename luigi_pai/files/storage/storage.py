@@ -70,7 +70,7 @@ class Storage(FileSystem):
             cluster: the NAME of [OpenPai:NAME]; if None, the cluster of ``OpenPai.current()`` is used.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: a setting is invalid.
         """
         settings = OpenPai.current(cluster)
         return cls(

@@ -181,7 +181,7 @@ class MountedVolume(MountPoint):
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete a path; return False if it did not exist. A link is deleted, and not what it leads to.
 
-        With ``recursive``, each entry is deleted by a call of its own, as all of them may take long.
+        With ``recursive``, each entry is deleted by its own call, as all of them may take long.
         """
 
         def delete() -> bool:
