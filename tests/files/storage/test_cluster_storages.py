@@ -160,11 +160,10 @@ def test_a_missing_config(rest, storage):
 # releases without storages, and faults
 
 
-@pytest.mark.parametrize("found", [{"status": 404, "json": NO_API}])
-def test_a_release_without_storages(found, rest, storage):
+def test_a_release_without_storages(rest, storage):
     """0.7 to 0.15: the error says what these have."""
     for path in (f"{V2}/nfs1", f"{CONFIG}/nfs1"):
-        rest.get(path, **found)
+        rest.get(path, status=404, json=NO_API)
     with pytest.raises(ConfigError) as caught:
         storage().facts()
     text = str(caught.value)
