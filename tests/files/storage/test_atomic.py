@@ -244,6 +244,16 @@ def test_an_upload_that_is_killed_at_any_call(storage, tmp_path):
     raise AssertionError
 
 
+def test_a_large_file_is_synced_part_by_part(storage, monkeypatch):
+    """What waits to be sent to the server must not take as long as read_timeout at the end."""
+    synced = []
+    monkeypatch.setattr(volume_module, "_SYNC_AFTER", 2)
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    written(storage, "/f", "x" * 5_000_000)  # five parts
+    assert len(synced) == 2
+    assert len(content(storage, "/f")) == 5_000_000
+
+
 def test_writers_of_one_folder_share_its_temporary_folder(storage):
     """Each removes it when it is empty, which is when another may be about to use it."""
 
