@@ -33,22 +33,19 @@ class FailingCalls:
         monkeypatch: pytest's.
         place: the object.
         name: its method.
-        failures: how many calls fail.
-        before: whether a call that fails does nothing; if not, it fails when it is done.
+        failures: how many calls fail, and do nothing.
     """
 
-    def __init__(self, monkeypatch, place, name, failures, *, before=True):
+    def __init__(self, monkeypatch, place, name, failures):
         self.left = failures
         self.real = getattr(place, name)
-        self.before = before
         monkeypatch.setattr(place, name, self)
 
     def __call__(self, *arguments, **more):
-        result = None if self.before and self.left else self.real(*arguments, **more)
         if self.left:
             self.left -= 1
             raise sqlite3.OperationalError("database or disk is full")
-        return result
+        return self.real(*arguments, **more)
 
 
 class Bench:
