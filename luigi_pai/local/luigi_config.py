@@ -37,7 +37,7 @@ def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) ->
 
 
 def only_here(section: Mapping[str, str]) -> dict[str, str]:
-    """Return a section with empty keys for all that ``section`` lacks, so that no other file's keys count.
+    """Return ``section``, with each other key of a cluster empty, so that the keys of no other file count.
 
     They would lead to another cluster's files, or send an application token of another cluster.
     """

@@ -162,7 +162,7 @@ def _type_on_yarn(exit_code: int) -> str:
 
 
 def _decide_by_type(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
-    """Decide by the exit type whether to retry. retryCount -1 sets no limit, -2 retries a success, too."""
+    """Decide by the exit type whether to retry. retryCount -1 sets no limit, -2 also retries a success."""
     if retry_count == _RETRY_ALWAYS:
         return RetryDecision(retry=True, counted=True)
     kind = _type_on_yarn(exit_code)
@@ -192,7 +192,7 @@ _FRAMEWORK_LAUNCHER = LauncherRules(
 def _decide_by_spec(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
     """Decide by the exit specification.
 
-    With a limit of -1, failures are retried without end; with -2, successes are retried, too. Only
+    With a limit of -1, failures are retried without end; with -2, successes are also retried. Only
     taskRetryCount can be negative. A permanent failure is never retried, whatever the limit is.
     """
     if not exit_code:

@@ -63,7 +63,7 @@ async def serve(
     """Serve until SIGINT, SIGTERM or SIGHUP arrives; but if run under ``nohup``, ignore SIGHUP.
 
     ``ready`` is called when the server has begun to accept connections. If ``until_stdin_closes`` is True,
-    the server stops at the end of its standard input, too, so that it cannot outlive its parent process.
+    the server also stops at the end of its standard input, so that it cannot outlive its parent process.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.

@@ -1,4 +1,4 @@
-"""Runs a command in a mount namespace of its own, where folders are mounted at absolute paths (Linux only).
+"""Runs a command in its own mount namespace, where folders are mounted at absolute paths (Linux only).
 
 This file is also a program, ``namespace.py PATH FOLDER ... -- COMMAND ...``, which keeps its process id when
 it becomes COMMAND. The namespace has a new root, a tmpfs, which shows everything that the old root has. So a

@@ -65,7 +65,7 @@ class NoHdfs:
 
 
 class OutsideHdfs(NoHdfs):
-    """A real HDFS. Clients send requests to it directly; `empty` deletes nothing, as others use it, too.
+    """A real HDFS. Clients send requests to it directly; `empty` deletes nothing, as others also use it.
 
     Args:
         url: the URL of its WebHDFS, ``http://HOST:PORT``.

@@ -257,7 +257,7 @@ def begin_attempt(
 
 
 def resume_attempt(job: Job, attempt: Attempt, services: Services) -> AttemptRun:
-    """Return an attempt that an earlier server began; its running tasks keep their resources."""
+    """Return an attempt that an earlier server started; its running tasks keep their resources."""
     store = services.store
     tasks = store.tasks(attempt)
     roles = {role["name"]: role for role in job.roles}

@@ -97,7 +97,7 @@ def complete_stopped_job(job: Job, services: Services) -> None:
 
 
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
-    """Save the end of an attempt. Return whether the job is retried; if it is not, save its end, too.
+    """Save the end of an attempt. Return whether the job is retried; if it is not, also save its end.
 
     If ``outcome`` is None, the attempt was stopped or lost. After a lost attempt, the job is retried whatever
     its retryCount is, and this retry does not count.

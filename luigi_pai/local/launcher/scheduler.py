@@ -47,7 +47,7 @@ class Scheduler:
     """The resources of every virtual cluster.
 
     GPUs are numbered across all virtual clusters, from 0 in the first; a GPU has one task at a time. At most
-    ``max_tasks`` tasks run at once on this machine. A larger gang runs, too, but only if no other task runs.
+    ``max_tasks`` tasks run at once on this machine. A larger gang runs only if no other task runs.
 
     Attributes:
         allocations: the allocations of the running tasks.

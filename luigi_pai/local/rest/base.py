@@ -240,7 +240,7 @@ class RateLimits:
 
     A window is the minute or hour that a limit is for. On OpenPAI (express-rate-limit 5) windows follow each
     other from the server's start, the same for all clients. On LTP (express-rate-limit 7) the window of an
-    address or user starts with its first request. Refused requests count, too.
+    address or user starts with its first request. Refused requests also count.
 
     Args:
         limits: calls per minute and address, lists per minute and user, submissions per hour and user.

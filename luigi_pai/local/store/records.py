@@ -43,7 +43,7 @@ class Job:
         config_json: the job config as the user sent it; for a v2 job, the protocol as JSON, without secrets.
         spec_json: the job config with all defaults; for a v2 job, the result of `protocol_spec.job_spec`.
         release: the release that runs the job.
-        launched: when its first attempt began.
+        launched: when its first attempt started.
         sub_state: one of the constants of this module.
         retries: number of attempts after the first, whatever their reasons.
         counted_retries: number of the retries that count towards retryCount.

@@ -33,7 +33,7 @@ class ShownAttempt:
     Attributes:
         index: its number in the API, from 0.
         started: when it was created, in milliseconds since 1970 UTC.
-        launched: when it began or, if the job ended before, when the job ended; None while the job waits.
+        launched: when it started or, if the job ended before, when the job ended; None while the job waits.
         tasks: the latest try of each of its tasks.
     """
 
@@ -237,7 +237,7 @@ def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
 
 
 def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return a task's index, state and retries, when its first try began, and when its latest try ended."""
+    """Return a task's index, state and retries, when its first try started, and when its latest try ended."""
     task = tried[0]
     return {
         "taskIndex": task.index,

@@ -60,7 +60,7 @@ class WebHdfsHandler(RequestHandler):
         self.operation = self.text("op").upper()
         self.hdfs_path = self.path_args[0] or "/"
         connection: Any = self.request.connection
-        connection.set_max_body_size(_NO_LIMIT)  # even for the NameNode: curl -T sends it the file, too
+        connection.set_max_body_size(_NO_LIMIT)  # even for the NameNode: curl -T also sends it the file
         if self.operation in ("CREATE", "APPEND") and self.is_datanode():
             self.upload = self.tree.incoming()
 
@@ -232,7 +232,7 @@ class WebHdfsHandler(RequestHandler):
         return RemoteFault("IllegalArgumentException", text)
 
     def _send_on(self) -> None:
-        """Redirect the client to the DataNode, which is this server, too."""
+        """Redirect the client to the DataNode, which is also this server."""
         request = self.request
         self.set_status(307)
         address = f"{request.protocol}://{request.host}{request.uri}&namenoderpcaddress={request.host}"
