@@ -118,7 +118,8 @@ class Watcher:
                 break
             wait = self._api.session.limits.polling_wait()
             if wait > 0:
-                self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  spreads load
+                wait *= random.uniform(1, 1 + _JITTER)  # noqa: S311  spreads load
+                self._paused_until = self._clock.monotonic() + wait
                 break
             if self._use_list(job, updates) if len(self._jobs) > _FEW else self._still_waits(job):
                 continue
@@ -157,7 +158,7 @@ class Watcher:
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
         if is_servers or isinstance(error, (ClusterUnreachable, RateLimited, TokenLost)):
             self._set_due(job, now)
-            self._pause(self._outage.wait_after(error))
+            self._paused_until = now + self._outage.wait_after(error)
             return None
         try:
             if not isinstance(error, TRANSIENT):
@@ -328,9 +329,6 @@ class Watcher:
         now = self._clock.monotonic()
         moment = now + job.next_wait(now, self._polling)
         self._set_due(job, max(now, min(moment, job.timer.end)))
-
-    def _pause(self, seconds: float) -> None:
-        self._paused_until = self._clock.monotonic() + seconds
 
 
 def _by_moment(job: WatchedJob) -> tuple[float, int]:

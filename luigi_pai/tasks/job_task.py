@@ -49,7 +49,6 @@ _OF_RUNS = (
     "tasks.job_watch",
     "tasks.uploads",
     "work.run",
-    "api.book.failed_posts",
     "jobspec.validate",
     "jobspec.comparison",
 )

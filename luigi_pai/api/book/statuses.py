@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import os
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.book.explanations import Explanations
+from luigi_pai.api.book.failed_posts import FailedPosts
 from luigi_pai.api.book.lists import KEPT, Lists
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.errors import JobNotFound, PaiApiError
@@ -16,8 +17,6 @@ from luigi_pai.jobspec.names import attempt_name, base_name, is_array_name, may_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from luigi_pai.api.book.explanations import Explanations
-    from luigi_pai.api.book.failed_posts import FailedPosts
     from luigi_pai.api.book.lists import Listing
     from luigi_pai.api.dialects.job_replies import JobRow
     from luigi_pai.api.rest_api import RestApi
@@ -43,31 +42,21 @@ class Statuses:
 
     Attributes:
         api: as given.
+        failed_posts: the failed submissions to the server.
+        explanations: the reasons why jobs wait.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
         self.api = api
         self._shared, self._shared_lists = shared, shared_lists
         self._lists = Lists(shared_lists)
+        self.failed_posts = FailedPosts(shared, api.clock)
+        self.explanations = Explanations(shared, api.clock)
         # by version of the API and name on the server: when the last status was received, and the last end
         self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()
         self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()
         self._members: BoundedCache[str, list[str]] = BoundedCache()
         self._held: tuple[float, list[str], set[str]] = (_NEVER, [], set())  # see _arrays_of
-
-    @functools.cached_property
-    def failed_posts(self) -> FailedPosts:
-        """The failed submissions to the server."""
-        from luigi_pai.api.book.failed_posts import FailedPosts  # noqa: PLC0415  only submissions need it
-
-        return FailedPosts(self._shared, self.api.clock)
-
-    @functools.cached_property
-    def explanations(self) -> Explanations:
-        """The reasons why jobs wait."""
-        from luigi_pai.api.book.explanations import Explanations  # noqa: PLC0415  only queued jobs need it
-
-        return Explanations(self._shared, self.api.clock)
 
     def clear(self) -> None:
         """Clear all caches."""
