@@ -117,6 +117,15 @@ def test_a_protocol_on_a_v1_cluster_advises_no_setting_that_nobody_wrote(faulty,
     assert "remove" not in str(caught.value)
 
 
+def test_a_mocked_error_of_v2_advises_no_other_dialect(new_cluster, rest):
+    """A test that mocks the server has not chosen a release."""
+    error = {"code": "NoApiError", "message": "x"}
+    rest.get(f"{URL}/api/v2/jobs/admin~j/config", status=404, json=error)
+    with pytest.raises(PaiHttpError, match="404 NoApiError: x; this release of OpenPAI does not") as caught:
+        new_cluster(URL, token="t", api_version="v2").config("j")
+    assert "remove api_version" not in str(caught.value)
+
+
 def test_a_view_with_a_fixed_dialect_shares_what_is_known(faulty, new_cluster):
     """Connections, token and memory are the cluster's own."""
     faulty.release = "1.8.0"

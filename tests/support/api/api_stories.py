@@ -256,8 +256,11 @@ class Story:
 
         def ask(name: str) -> str | None:
             entry = self._cluster.book.latest(name)
-            assert entry is None or not entry.posted
-            return None if entry is None else f"{entry.number} {entry.known.raw_state}"
+            if entry is None:
+                return None
+            assert not entry.posted
+            assert entry.succeeded == (entry.known.raw_state == "SUCCEEDED")
+            return f"{entry.number} {entry.known.raw_state}"
 
         self._call(outcomes, ask)
 
