@@ -46,7 +46,7 @@ def matches(text, pattern):
 
 def shows(value, expected):
     """Return whether a value is as expected; of an object, the attributes that are named."""
-    if isinstance(expected, dict):
+    if isinstance(expected, dict) and expected:
         if isinstance(value, dict):
             named = {key: part for key, part in expected.items() if key != "..."}
             is_whole = "..." in expected or value.keys() == named.keys()
