@@ -35,7 +35,6 @@ from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.flag import CompletionFlag
 
 HOUR = 3600.0
-DAY = 24 * HOUR
 
 
 def claims(hdfs, name="train") -> list[str]:
