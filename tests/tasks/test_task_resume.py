@@ -30,6 +30,7 @@ def test_a_next_attempt_that_another_process_submits_meanwhile_is_taken_over(pai
     pai.fail("POST", "/jobs$", "nothing", when=lambda _: not pai.add("train__attempt2", runs_for=0.3))
     Train().run()
     assert pai.posts() == ["train", "train__attempt2"]
+    assert pai.count("POST", "/jobs$") == 1
     assert Train().complete()
 
 
