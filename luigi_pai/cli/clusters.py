@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, plain_failures
 from luigi_pai.cli.job_argument import connect, on_cluster
-from luigi_pai.cli.tables import coloured, table, tell
+from luigi_pai.cli.tables import coloured, json_option, show, table, tell
 from luigi_pai.jobspec.demand import Resources, VirtualCluster
 from luigi_pai.redaction import printable, wrapped
 
@@ -28,7 +27,7 @@ _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each.")
+@json_option(", a list with an object for each")
 @on_cluster
 def clusters(*, as_json: bool) -> None:
     """Show the virtual clusters that you may use: GPUs, CPUs, memory, and jobs that wait.
@@ -37,21 +36,10 @@ def clusters(*, as_json: bool) -> None:
     """
     with plain_failures():
         found = _virtual_clusters(connect())
-    if as_json:
-        click.echo(json.dumps([_facts(each) for each in found], indent=2))
-        return
-    if not found:
-        click.echo("no virtual cluster that you may use", err=True)
-        return
-    titles = ["NAME", *_RESOURCES.values(), "WAITING"]
     has_shares = all(each.total == Resources() and each.share is not None for each in found)
-    rows = []
-    for each in found:
-        waiting = "" if each.jobs_waiting is None else str(each.jobs_waiting)
-        row = [each.name, *(_amount(each, resource) for resource in _RESOURCES), waiting]
-        rows.append([*row, f"{each.load or 0:.0f} of {each.share or 0:.0f} %"] if has_shares else row)
-    for line in table([*titles, "OF THE CLUSTER"] if has_shares else titles, rows):
-        click.echo(line)
+    titles = ["NAME", *_RESOURCES.values(), "WAITING", *(["OF THE CLUSTER"] if has_shares else [])]
+    lines = table(titles, [_row(each, with_share=has_shares) for each in found])
+    show(list(map(_facts, found)), lines, as_json=as_json, empty="no virtual cluster that you may use")
 
 
 def _virtual_clusters(cluster: Cluster) -> list[VirtualCluster]:
@@ -62,6 +50,12 @@ def _virtual_clusters(cluster: Cluster) -> list[VirtualCluster]:
         return found
     waiting = Counter(job.virtual_cluster for job in cluster.list(username=None, states=["WAITING"]))
     return [dataclasses.replace(each, jobs_waiting=waiting[each.name]) for each in found]
+
+
+def _row(of: VirtualCluster, *, with_share: bool) -> list[str]:
+    waiting = "" if of.jobs_waiting is None else str(of.jobs_waiting)
+    share = [f"{of.load or 0:.0f} of {of.share or 0:.0f} %"] if with_share else []
+    return [of.name, *(_amount(of, resource) for resource in _RESOURCES), waiting, *share]
 
 
 def _facts(of: VirtualCluster) -> dict[str, Any]:
@@ -75,22 +69,19 @@ def _facts(of: VirtualCluster) -> dict[str, Any]:
 
 def _amount(of: VirtualCluster, resource: str) -> str:
     """Return ``3 of 8 free``, or ``5 in use`` if there is no total; empty if there is no number at all."""
-    total, used, free = (getattr(part, resource) for part in (of.total, of.used, of.free))
+    amounts = [getattr(part, resource) for part in (of.total, of.used, of.free)]
+    unit = ""
+    if resource == "memory_mb":
+        unit = " GiB"
+        amounts = [None if each is None else round(each / _MIB_PER_GIB, 1) for each in amounts]
+    total, used, free = amounts
     if total is not None:
-        return f"{_number(free, resource)} of {_number(total, resource)}{_unit(resource)} free"
-    return "" if used is None else f"{_number(used, resource)}{_unit(resource)} in use"
-
-
-def _number(value: float, resource: str) -> str:
-    return f"{round(value / _MIB_PER_GIB, 1) if resource == 'memory_mb' else value:g}"
-
-
-def _unit(resource: str) -> str:
-    return " GiB" if resource == "memory_mb" else ""
+        return f"{free:g} of {total:g}{unit} free"
+    return "" if used is None else f"{used:g}{unit} in use"
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each check.")
+@json_option(", a list with an object for each check")
 @click.option("--job", "image", metavar="IMAGE", help="Submit a short job that uses the storage.")
 @on_cluster
 def doctor(*, as_json: bool, image: str | None) -> None:
@@ -108,12 +99,15 @@ def doctor(*, as_json: bool, image: str | None) -> None:
         for check in diagnose(image):
             checks.append(check)
             if not as_json:
-                state = coloured(f"{check.state:4}", _COLOURS[check.state])
-                lines = f"{_MARGIN}{check.name}: {printable(check.text)}"
-                click.echo(f"{state}  {wrapped(lines, sys.stdout).lstrip()}")
-                if check.mend:
-                    tell(f"{_MARGIN}{check.mend}")
-    if as_json:
-        click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
+                _tell(check)
+    show([check.__dict__ for check in checks], (), as_json=as_json)
     failed = [check for check in checks if check.state == "fail"]
     sys.exit(_EXIT_CODES.get(failed[0].name, EXIT_FAILED) if failed else 0)
+
+
+def _tell(check: Check) -> None:
+    state = coloured(f"{check.state:4}", _COLOURS[check.state])
+    lines = f"{_MARGIN}{check.name}: {printable(check.text)}"
+    click.echo(f"{state}  {wrapped(lines, sys.stdout).lstrip()}")
+    if check.mend:
+        tell(f"{_MARGIN}{check.mend}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -14,13 +13,14 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
-from luigi_pai.cli.tables import tell
+from luigi_pai.cli.tables import json_option, show, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping
 
     from luigi_pai.files.file_system import FileSystem
 
+_FACTS = ("type", "length", "owner", "group", "permission", "modificationTime")
 _jobs = click.option(
     "--jobs", type=click.IntRange(1, 64), default=16, show_default=True, help="Files at once."
 )
@@ -75,7 +75,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
 @click.command()
 @click.argument("path")
 @click.option("-R", "--recursive", is_flag=True, help="Also what is in its folders.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, in the words of WebHDFS.")
+@json_option(", in the words of WebHDFS")
 @on_cluster
 def ls(path: str, *, recursive: bool, as_json: bool) -> None:
     """List the folder PATH, or show the file PATH: mode, owner, size, time (UTC), name."""
@@ -87,11 +87,8 @@ def ls(path: str, *, recursive: bool, as_json: bool) -> None:
             (below[len(place) :].lstrip("/") or place.rpartition("/")[2], status)
             for below, status in volume.walk(place, recursive=recursive)
         ]
-    if as_json:
-        click.echo(json.dumps([_facts(name, status) for name, status in entries], indent=2))
-        return
-    for line in _table([_row(name, status) for name, status in entries]):
-        click.echo(line)
+    facts = [{"name": name, **{fact: status[fact] for fact in _FACTS}} for name, status in entries]
+    show(facts, _lines([_row(name, status) for name, status in entries]), as_json=as_json)
 
 
 @click.command()
@@ -123,11 +120,6 @@ def _check_pattern(files: FileSystem, path: str) -> None:
         )
 
 
-def _facts(name: str, status: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("type", "length", "owner", "group", "permission", "modificationTime")
-    return {"name": name, **{fact: status[fact] for fact in kept}}
-
-
 def _row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
     from luigi_pai.files.transfer import readable  # noqa: PLC0415  as in put
 
@@ -147,7 +139,7 @@ def _printable(name: str) -> str:
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name)
 
 
-def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
+def _lines(rows: list[tuple[str, ...]]) -> Iterator[str]:
     """Yield the rows with aligned columns; sizes are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for mode, owner, size, changed, name in rows:

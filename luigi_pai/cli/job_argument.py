@@ -19,7 +19,7 @@ from luigi_pai.jobspec.hints import closest
 from luigi_pai.jobspec.names import base_name, latest_attempts, v2_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
@@ -45,20 +45,14 @@ def _choose(ctx: click.Context, _option: click.Parameter, name: str | None) -> N
     with plain_failures():
         if name:
             chosen_section(name)
-    ctx.with_resource(_variable(CLUSTER_VARIABLE, name))
+    earlier = {key: value for key, value in os.environ.items() if key == CLUSTER_VARIABLE}
 
+    @ctx.call_on_close
+    def _restore() -> None:
+        del os.environ[CLUSTER_VARIABLE]
+        os.environ.update(earlier)
 
-@contextlib.contextmanager
-def _variable(name: str, value: str) -> Iterator[None]:
-    earlier = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if earlier is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = earlier
+    os.environ[CLUSTER_VARIABLE] = name
 
 
 on_cluster = click.option(
@@ -98,15 +92,15 @@ def named(cluster: Cluster, text: str) -> str:
         query = parse_qs(urlsplit(text).query)
     except ValueError as error:
         raise ConfigError(f"{text} is not the page of a job: {error}") from None
-    names, users = query.get("jobName"), query.get("username")
-    if not names:
+    if "jobName" not in query:
         raise ConfigError(f"{text} is not the page of a job: it has no jobName=")
-    if users and users[0] != cluster.username:
+    user = query.get("username", [cluster.username])[0]
+    if user != cluster.username:
         raise ConfigError(
-            f"{text} is a job of {users[0]}, and [{cluster.section}] has username = {cluster.username}: "
+            f"{text} is a job of {user}, and [{cluster.section}] has username = {cluster.username}: "
             "a job is shown to its owner only"
         )
-    return names[0]
+    return query["jobName"][0]
 
 
 def role_and_index(text: str | None) -> tuple[str | None, int | None]:

@@ -14,7 +14,7 @@ import click
 from luigi_pai import runtime as module_of_containers
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
-from luigi_pai.cli.tables import encoded, tell, write
+from luigi_pai.cli.tables import encoded, json_option, show, tell, write
 from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.arrays.jobs import job_in
@@ -63,7 +63,7 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
     callback=_is_release,
     help="Check for this OpenPAI, 0.7.1 to 1.8.0, or LTP, ltp-1.0 to ltp-1.5.  [default: any]",
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each problem.")
+@json_option(", a list with an object for each problem")
 def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_json: bool) -> None:
     """Check each FILE, a v1 job config in JSON or a job protocol in YAML, before it is sent.
 
@@ -79,11 +79,10 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
             warning = "" if problem in wrong else "warning: "
             rows.append({"file": str(path), **asdict(problem), "refused": problem in wrong})
             if not as_json:
-                tell(f"{path}: {warning}{_in_one_line(problem)}")
+                tell(f"{path}: {warning}{in_one_line(str(problem))}")
         if not as_json and not wrong:
             click.echo(f"{path}: valid")
-    if as_json:
-        click.echo(json.dumps(rows, indent=2))
+    show(rows, (), as_json=as_json)
     sys.exit(0 if all_valid else EXIT_FAILED)
 
 
@@ -103,7 +102,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
     except SpecError as error:
         refuse(file, error.problems)
     for loss in conversion.losses:
-        tell(f"{file}: {_in_one_line(loss)}", err=True)
+        tell(f"{file}: {in_one_line(str(loss))}", err=True)
     write(conversion.protocol.to_yaml())
 
 
@@ -177,14 +176,10 @@ def job_of_file(path: Path, content: bytes | None = None) -> JobFile:
     return job
 
 
-def _in_one_line(problem: Problem) -> str:
-    return in_one_line(str(problem))
-
-
 def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
     """Print each problem of a file on a line, and exit."""
     for problem in problems:
-        tell(f"{file}: {_in_one_line(problem)}", err=True)
+        tell(f"{file}: {in_one_line(str(problem))}", err=True)
     sys.exit(EXIT_FAILED)
 
 

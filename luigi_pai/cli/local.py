@@ -9,7 +9,7 @@ import shlex
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -57,6 +57,7 @@ class _WithCommand(click.Command):
 @click.option("--user", metavar="NAME", default="admin", show_default=True, help="The administrator.")
 @click.option(
     "--virtual-cluster",
+    "virtual_clusters",
     multiple=True,
     metavar="NAME[:cpu=N,memory=MB,gpu=N]",
     help="A virtual cluster beside `default`, or the capacity of `default` itself; may be repeated. Counts "
@@ -106,16 +107,11 @@ def local(
     *,
     port: int | None,
     data: Path | None,
-    host: str,
-    user: str,
-    virtual_cluster: tuple[str, ...],
-    max_tasks: int,
     hdfs: str | None,
-    fs_uri: str | None,
     api: str | None,
     faults: str | None,
-    rate_limits: str | None,
     command: tuple[str, ...],
+    **settings_as_given: Any,
 ) -> None:
     """Run an OpenPAI with its files on this machine.
 
@@ -149,29 +145,29 @@ def local(
     )
     from luigi_pai.local.luigi_config import configured_api  # noqa: PLC0415 - as above
 
+    code = 0
     try:
+        if command:
+            port, password = port or 0, secrets.token_urlsafe()
+            api = api or configured_api()
+        else:
+            port, password = DEFAULT_PORT if port is None else port, DEFAULT_PASSWORD
         settings = Settings(
             data=(data or default_data_folder()).absolute(),
-            host=host,
-            port=port if port is not None else 0 if command else DEFAULT_PORT,
-            user=user,
-            password=os.environ.pop(PASSWORD_VARIABLE, "")
-            or (secrets.token_urlsafe() if command else DEFAULT_PASSWORD),
-            virtual_clusters=virtual_cluster,
-            max_tasks=max_tasks,
+            port=port,
+            password=os.environ.pop(PASSWORD_VARIABLE, "") or password,
             hdfs=True if hdfs == _OWN_HDFS else hdfs,
-            fs_uri=fs_uri,
-            api=api or (configured_api() if command else None) or DEFAULT_API,
+            api=api or DEFAULT_API,
             faults=None if faults is None else read_faults(faults),
-            rate_limits=rate_limits,
+            **settings_as_given,
         )
         _show_warnings()
         if command:
-            end = asyncio.run(serve.run_command(settings, command, _say_where, temporary_data=data is None))
+            run = serve.run_command(settings, command, _say_where, temporary_data=data is None)
+            end = asyncio.run(run)
             _say_end(end, settings.api)
             code = end.exit_code
         else:
-            code = 0
             asyncio.run(serve.serve(settings, _welcome))
     except ConfigError as error:
         give_up(error)

@@ -80,16 +80,15 @@ def report_unreadable(reader: LogReader) -> None:
 
 def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:
     """End the command if the job does not have this role or index."""
-    name = status.name
     if role is None or not status.tasks:
         return
-    of_role = [task for task in status.tasks if task.role == role]
-    if not of_role:
+    indexes = [task.index for task in status.tasks if task.role == role]
+    if not indexes:
         roles = ", ".join(dict.fromkeys(task.role for task in status.tasks))
-        give_up(f"job {name} has no task role {role!r}; it has {roles}")
-    if index is not None and index not in [task.index for task in of_role]:
-        indexes = "0" if len(of_role) == 1 else f"0 to {len(of_role) - 1}"
-        give_up(f"job {name} has no {role}/{index}; INDEX of {role} is {indexes}")
+        give_up(f"job {status.name} has no task role {role!r}; it has {roles}")
+    if index is not None and index not in indexes:
+        valid = "0" if len(indexes) == 1 else f"0 to {len(indexes) - 1}"
+        give_up(f"job {status.name} has no {role}/{index}; INDEX of {role} is {valid}")
 
 
 def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> None:
@@ -101,5 +100,4 @@ def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> 
         count = f"starts 0 to {last}" if last else "start 0 only"
         give_up(f"job {status.name} has no --attempt {attempt}; it had {count}")
     if not cluster.book.api.dialect.gives_logs:
-        text = f"--attempt {attempt}: this release gives out the logs of the last start only, {last}"
-        give_up(text)
+        give_up(f"--attempt {attempt}: this release gives out the logs of the last start only, {last}")

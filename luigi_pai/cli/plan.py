@@ -1,32 +1,36 @@
-"""``luigi-pai plan``: what a run of a task will do if it starts now."""
+"""``luigi-pai plan`` and ``payload``: what a run of a task would do if it started now, and would send."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
+import os
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
-from luigi_pai.cli.tables import coloured, tell
-from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
+from luigi_pai.cli.tables import coloured, json_option, show, table, tell
+from luigi_pai.cli.task_argument import TaskCommand, module_and_task, reading_files, task_named
 from luigi_pai.durations import counted
 from luigi_pai.errors import PaiApiError
 from luigi_pai.jobspec.demand import Demand, oversize_warning
 from luigi_pai.redaction import printable, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import luigi
 
+    from luigi_pai.payload.file import Contents
     from luigi_pai.sweep.sweep import PaiSweep
+    from luigi_pai.task import PaiTask
+    from luigi_pai.tasks.job_task import JobTask
 
 _FRAMES = 10_000  # recursion limit, enough for about 3,000 tasks, each of which requires the next
 _COLOURS = {
@@ -68,11 +72,8 @@ class _Planned:
 
 
 @click.command(cls=TaskCommand)
-@click.argument("module")
-@click.argument(
-    "arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TASK [--param VALUE]..."
-)
-@click.option("--json", "as_json", is_flag=True, help="As JSON, a tree of objects.")
+@module_and_task
+@json_option(", a tree of objects")
 @on_cluster
 def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     """Show the tree of TASK of MODULE: what is done, runs, would be submitted, or is blocked.
@@ -82,44 +83,27 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     """
     sys.setrecursionlimit(_FRAMES)
     with plain_failures():
-        root = _root(module, arguments)
-    if as_json:
-        click.echo(json.dumps(_facts(root), indent=2))
-    else:
-        for line in _lines(root, "", ""):
-            click.echo(wrapped(line, sys.stdout))
-        click.echo(_totals(list(_each(root))))
+        task = task_named(module, arguments)
+        with reading_files(module, arguments):
+            root = _planned(task, {})
+    lines = [wrapped(line, sys.stdout) for line in _lines(root, "", "")]
+    show(_facts(root), [*lines, _totals(list(_each(root)))], as_json=as_json)
     for warning in dict.fromkeys(text for planned in _each(root) for text in planned.warnings):
         tell(f"warning: {warning}", err=True)
     sys.exit(0 if root.state == "done" else EXIT_FAILED)
-
-
-def _root(module: str, arguments: Sequence[str]) -> _Planned:
-    task = task_named(module, arguments)
-    with reading_files(module, arguments):
-        return _planned(task, {})
 
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
     """Return a task and its requirements; if a task is done, its requirements are left out, as in Luigi."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  loads Luigi
     from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415  as above
-    from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as above
 
     if task.task_id in known:
         above = known[task.task_id]
         return _Planned(above.task, above.state, above.attempt, above.gpus, shown_above=True)
     found = known[task.task_id] = _Planned(str(task), "to run")
     if isinstance(task, JobTask):
-        forecast = task.forecast()
-        found.state, found.attempt, found.note = forecast.state, forecast.number, forecast.why
-        found.gpus = _gpus(task)
-        if found.state == "to submit":
-            work = TaskWork(task)
-            warnings: list[str | None] = [*work.check_job()]
-            with contextlib.suppress(PaiApiError):
-                warnings.append(oversize_warning(work.book.virtual_clusters() or {}, work.job))
-            found.warnings = [f"{task.task_family}: {text}" for text in warnings if text]
+        _plan_job(task, found)
     elif task.complete():
         found.state = "done"
     elif isinstance(task, PaiSweep):
@@ -130,6 +114,20 @@ def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
         if found.state in ("to submit", "to run") and not is_ready:
             found.state = "blocked"
     return found
+
+
+def _plan_job(task: JobTask, found: _Planned) -> None:
+    from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  loads Luigi
+
+    forecast = task.forecast()
+    found.state, found.attempt, found.note = forecast.state, forecast.number, forecast.why
+    found.gpus = _gpus(task)
+    if found.state == "to submit":
+        work = TaskWork(task)
+        warnings: list[str | None] = [*work.check_job()]
+        with contextlib.suppress(PaiApiError):
+            warnings.append(oversize_warning(work.book.virtual_clusters() or {}, work.job))
+        found.warnings = [f"{task.task_family}: {text}" for text in warnings if text]
 
 
 def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
@@ -214,3 +212,59 @@ def _facts(planned: _Planned) -> dict[str, Any]:
         **({"why": planned.note} if planned.note and planned.state == "blocked" else {}),
         "requires": [_facts(before) for before in planned.requires],
     }
+
+
+@click.command(cls=TaskCommand)
+@module_and_task
+@json_option()
+def payload(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
+    """Show what TASK of MODULE sends to the cluster: files, values, and the names of secrets.
+
+    Nothing is sent or looked up.
+    """
+    from luigi_pai.python_task import PaiPythonTask, contents  # noqa: PLC0415  loads Luigi
+    from luigi_pai.task import PaiTask  # noqa: PLC0415  as above
+
+    task = task_named(module, arguments)
+    if not isinstance(task, PaiTask):
+        give_up(f"{arguments[0]} of {module} is not a PaiTask: it sends only its job, see luigi-pai render")
+    with plain_failures(), reading_files(module, arguments):
+        uploads = list(_uploads(task))
+        found = contents(task) if isinstance(task, PaiPythonTask) else None
+    facts = {"task": str(task), "uploads": uploads, **({} if found is None else asdict(found))}
+    show(facts, [*_upload_lines(uploads), *(_content_lines(found) if found else ())], as_json=as_json)
+    if not as_json and not uploads and found is None:
+        tell(f"{task} sends only its job, see luigi-pai render")
+
+
+def _uploads(task: PaiTask) -> Iterator[dict[str, Any]]:
+    from luigi_pai.files.trees import local_tree  # noqa: PLC0415  few tasks have uploads
+    from luigi_pai.tasks.attributes import base_folder  # noqa: PLC0415  as above
+
+    uploads: Mapping[str, str] = task.uploads or {}
+    for local, destination in uploads.items():
+        place = base_folder(task, "uploads") / Path(os.fspath(local)).expanduser()
+        files = local_tree(place, place.name).files.values()
+        size = sum(file.size for file in files)
+        yield {"local": str(local), "hdfs": str(destination), "files": len(files), "size": size}
+
+
+def _upload_lines(uploads: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if uploads:
+        titles = ["upload", "to the cluster", "files", "bytes"]
+        rows = [[row["local"], row["hdfs"], f"{row['files']:,}", f"{row['size']:,}"] for row in uploads]
+        yield from table(titles, rows)
+        yield ""
+
+
+def _content_lines(found: Contents) -> Iterator[str]:
+    rows = [[part, f"{size:,}"] for part, size in found.parts.items()]
+    yield from table(["file", "bytes, compressed"], [*rows, ["total", f"{sum(found.parts.values()):,}"]])
+    yield ""
+    yield f"functions: {', '.join(found.functions)}"
+    yield ""
+    values = [[each.name, each.type, f"{each.size:,}", each.value, each.place] for each in found.values]
+    yield from table(["value", "type", "bytes", "readable by all users", "used in"], values)
+    if found.secrets:
+        yield ""
+        yield f"secrets: {', '.join(found.secrets)}"

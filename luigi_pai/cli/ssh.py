@@ -131,15 +131,9 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
     with plain_failures():
         cluster = connect()
         status, access = _access(cluster, asked_for(cluster, job))
-        name = status.name
-        if access.key is None and key is not None:
-            why = f"job {name} has no key of its own, its ssh takes yours: give --identity in place of --key"
-            give_up(why)
-        if access.key is not None and key is None:
-            why = f"job {name} has a private key of its own: say where to keep it, --key FILE"
-            give_up(why)
+        _check_key(status.name, access, key)
         if not access.addresses:
-            _not_running(f"job {name}", status.raw_state)
+            _not_running(f"job {status.name}", status.raw_state)
         if access.key is not None and key is not None:
             _keep(Path(key), access.key)
         file = key or identity
@@ -147,9 +141,20 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
         options = {"HostName": host, "Port": str(port), "User": login, **_OPTIONS}
         if file is not None:
             options |= {"IdentityFile": f'"{Path(file).resolve()}"', "IdentitiesOnly": "yes"}
-        click.echo(f"Host {_NO_ALIAS.sub('_', f'{name}-{role}-{index}')}")
+        click.echo(f"Host {_NO_ALIAS.sub('_', f'{status.name}-{role}-{index}')}")
         for option, value in options.items():
             click.echo(f"    {option} {value}")
+
+
+def _check_key(name: str, access: SshAccess, key: str | None) -> None:
+    """End the command if ``--key`` is missing for the key of a job, or the job has no key."""
+    if access.key is None and key is not None:
+        why = "has no key of its own, its ssh takes yours: give --identity in place of --key"
+    elif access.key is not None and key is None:
+        why = "has a private key of its own: say where to keep it, --key FILE"
+    else:
+        return
+    give_up(f"job {name} {why}")
 
 
 def _access(cluster: Cluster, entry: Entry) -> tuple[JobStatus, SshAccess]:

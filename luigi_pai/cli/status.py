@@ -1,8 +1,9 @@
-"""``luigi-pai status``: what a job does, why it waits, and why it ended."""
+"""``luigi-pai list`` and ``status``: the jobs of a user, what each does, why it waits, and why it ended."""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import dataclasses
 import signal
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,9 @@ import click
 from luigi_pai.api.dialects.launcher_text import reason_and_report
 from luigi_pai.api.job_failure import deciding_task
 from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.cli.failures import EXIT_FAILED, complain, plain_failures
-from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
-from luigi_pai.cli.listing import facts
-from luigi_pai.cli.tables import coloured, fields, tell
+from luigi_pai.cli.failures import EXIT_FAILED, complain, give_up, plain_failures
+from luigi_pai.cli.job_argument import asked_for, connect, matching, on_cluster, warn_without_tags
+from luigi_pai.cli.tables import coloured, fields, json_option, show, table, tell
 from luigi_pai.config_file import cluster_option
 from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiApiError
@@ -24,15 +24,84 @@ from luigi_pai.jobspec.templates.secrets import is_masked
 from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus, TaskStatus
 
+_STATES = ("WAITING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "STOPPING")
+
+
+@click.command("list")
+@click.option(
+    "-s",
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(_STATES, case_sensitive=False),
+    help="Only jobs in this state; may be repeated.",
+)
+@click.option("-t", "--tag", "tags", multiple=True, help="Only jobs with this tag (OpenPAI 1.3 and later).")
+@click.option("-u", "--user", metavar="USER", help="Jobs of another user.")
+@click.option("--all-users", is_flag=True, help="Jobs of all users.")
+@click.option("-q", "--quiet", is_flag=True, help="Names only, one a line.")
+@json_option(", a list with an object for each job")
+@click.argument("pattern", required=False, metavar="['GLOB']")
+@on_cluster
+def list_jobs(
+    *,
+    states: tuple[str, ...],
+    tags: tuple[str, ...],
+    user: str | None,
+    all_users: bool,
+    quiet: bool,
+    as_json: bool,
+    pattern: str | None,
+) -> None:
+    """List your jobs, newest first; those whose names match GLOB, if one is given."""
+    if user and all_users:
+        give_up("--user and --all-users exclude each other")
+    with plain_failures():
+        cluster = connect()
+        whose = None if all_users else user or cluster.username
+        if tags:
+            warn_without_tags(cluster)
+        found = cluster.list(username=whose, states=[state.upper() for state in states], tags=tags)
+    jobs = sorted(
+        matching(found, "*" if pattern is None else pattern), key=lambda job: -(job.created_ms or 0)
+    )
+    lines = _job_lines(jobs, with_user=all_users or user is not None)
+    empty = "no job" + (" of that kind" if states or tags or pattern else "")
+    if quiet:
+        lines, empty = (printable(job.name) for job in jobs), ""
+    show(list(map(facts, jobs)), lines, as_json=as_json, empty=empty)
+
+
+def facts(job: JobStatus) -> dict[str, Any]:
+    """Return a job's status as an object for JSON, which has the fields of ``JobStatus``."""
+    return {**dataclasses.asdict(job), "state": job.state.value, "retry_causes": dict(job.retry_causes)}
+
+
+def _job_lines(jobs: Sequence[JobStatus], *, with_user: bool) -> Iterator[str]:
+    titles = ["NAME", "STATE", *(["USER"] if with_user else []), "GPUS", "SUBMITTED", "TOOK", "VC"]
+    return table(titles, [_row(job, with_user=with_user) for job in jobs], states=1)
+
+
+def _row(job: JobStatus, *, with_user: bool) -> list[str]:
+    created = (job.created_ms or 0) / 1000
+    return [
+        job.name,
+        job.state.value,
+        *([job.username or ""] if with_user else []),
+        "" if job.gpus is None else str(job.gpus),
+        f"{duration(time.time() - created)} ago" if job.created_ms else "",
+        job.took,
+        job.virtual_cluster or "",
+    ]
+
+
 _MOST_TASKS = 20
-
-
 _SIGNALS = 128
 _CAUSES = {
     1: "the program failed; its log says why",
@@ -52,7 +121,7 @@ _CAUSES = {
 
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each job.")
+@json_option(", a list with an object for each job")
 @on_cluster
 def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
     """Show what each JOB does: a name, the address of its page, or @latest.
@@ -64,7 +133,6 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
     missing = False
     with plain_failures():
         cluster = connect()
-        shown = 0
         for text in jobs:
             try:
                 entry = asked_for(cluster, text)
@@ -72,28 +140,29 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
                 missing = True
                 complain(error)
                 continue
-            job = entry.known
-            reason = _waits_because(cluster, job)
-            page = cluster.page(job.name)
-            if as_json:
-                more = {"instance": entry.index, "waits_because": reason, "page": page}
-                found.append({**facts(job), **more})
-                continue
-            if shown:
-                click.echo()
-            shown += 1
-            name = job.name if entry.index is None else text
-            state = coloured(job.raw_state or job.state.value, job.state.value)
-            click.echo(f"{printable(name)}  {state}{_since(job)}")
-            shared = "" if entry.index is None else f"{job.name}, instance {entry.index}"
-            lines = [("job", shared), *_what_is_known(job, reason), _earlier(cluster, text, entry)]
-            for line in fields([*lines, ("page", page)]):
-                click.echo(line)
-            for line in _what_next(cluster, name, job):
-                tell(line)
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
+            reason = _waits_because(cluster, entry.known)
+            if not as_json:
+                _show_job(cluster, text, entry, reason, is_first=not found)
+            more = {"instance": entry.index, "waits_because": reason, "page": cluster.page(entry.known.name)}
+            found.append({**facts(entry.known), **more})
+    show(found, (), as_json=as_json)
     raise SystemExit(EXIT_FAILED if missing else 0)
+
+
+def _show_job(cluster: Cluster, text: str, entry: Entry, reason: str | None, *, is_first: bool) -> None:
+    """Print what is known of the job that the argument ``text`` names, and the next commands."""
+    job, name, shared = entry.known, entry.known.name, ""
+    if entry.index is not None:
+        name, shared = text, f"{job.name}, instance {entry.index}"
+    if not is_first:
+        click.echo()
+    state = coloured(job.raw_state or job.state.value, job.state.value)
+    click.echo(f"{printable(name)}  {state}{_since(job)}")
+    pairs = [("job", shared), *_what_is_known(job, reason), _earlier(cluster, text, entry)]
+    for line in fields([*pairs, ("page", cluster.page(job.name))]):
+        click.echo(line)
+    for line in _what_next(cluster, name, job):
+        tell(line)
 
 
 def _since(job: JobStatus) -> str:
@@ -104,27 +173,33 @@ def _since(job: JobStatus) -> str:
     return f" for {duration(time.time() - since / 1000)}" if since else ""
 
 
-def _what_is_known(job: JobStatus, reason: str | None) -> list[tuple[str, str]]:
-    """Return the fields of a job, as pairs of a name and a value; unknown values are empty."""
-    code, own = "" if job.exit_code is None else str(job.exit_code), job.command_exit_code
-    of_command = f", its command with {own}" if own is not None and own != job.exit_code else ""
+def _what_is_known(job: JobStatus, reason: str | None) -> list[tuple[str, str | None]]:
+    """Return the fields of a job, as pairs of a name and a value; unknown values are empty or None."""
+    own = job.command_exit_code
     known = own is not None or job.succeeded or reason is not None  # if True, the diagnostics add nothing
+    diagnostics = "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
     return [
-        ("waits", reason or ""),
-        ("user", job.username or ""),
-        ("virtual cluster", job.virtual_cluster or ""),
+        ("waits", reason),
+        ("user", job.username),
+        ("virtual cluster", job.virtual_cluster),
         ("submitted", moment(job.created_ms)),
         ("started", moment(job.launched_ms)),
         ("ended", moment(job.completed_ms)),
         ("retries", _retries(job)),
         ("tags", ", ".join(job.tags)),
-        ("exit code", code + of_command + (f" ({job.exit_type})" if code and job.exit_type else "")),
-        ("meaning", job.exit_reason or ""),
-        ("usual cause", _usual_cause(job.exit_code if own is None else own) or ""),
-        ("what may help", job.exit_solution or ""),
-        ("diagnostics", "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))),
+        ("exit code", _exit_code(job)),
+        ("meaning", job.exit_reason),
+        ("usual cause", _usual_cause(job.exit_code if own is None else own)),
+        ("what may help", job.exit_solution),
+        ("diagnostics", diagnostics),
         ("tasks", "\n".join(_tasks(job))),
     ]
+
+
+def _exit_code(job: JobStatus) -> str:
+    code, own = "" if job.exit_code is None else str(job.exit_code), job.command_exit_code
+    of_command = f", its command with {own}" if own is not None and own != job.exit_code else ""
+    return code + of_command + (f" ({job.exit_type})" if code and job.exit_type else "")
 
 
 def _retries(job: JobStatus) -> str:
@@ -183,26 +258,17 @@ def _what_next(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
         yield f"  logs: luigi-pai logs{there} {'' if job.finished else '-f '}{name}"
     if not job.finished:
         yield f"  stop: luigi-pai stop{there} {job.name}"
-    elif _has_secrets(cluster, job.name):
-        yield "  again: run its Luigi task again, or submit its file: its secrets are not read back"
     else:
-        yield f"  again: run its Luigi task again, or luigi-pai submit{there} --like {name}"
-
-
-def _has_secrets(cluster: Cluster, name: str) -> bool:
-    try:
-        return is_masked(cluster.config(name))
-    except PaiApiError:
-        return False
+        again = f"luigi-pai submit{there} --like {name}"
+        with contextlib.suppress(PaiApiError):
+            if is_masked(cluster.config(job.name)):
+                again = "submit its file: its secrets are not read back"
+        yield f"  again: run its Luigi task again, or {again}"
 
 
 def _usual_cause(exit_code: int | None) -> str | None:
     """Return the usual cause of an exit code; None for 0 and for codes that programs choose freely."""
-    if not exit_code:
-        return None
     if exit_code in _CAUSES:
         return _CAUSES[exit_code]
-    try:
-        return f"ended by {signal.Signals(exit_code - _SIGNALS).name}" if exit_code > _SIGNALS else None
-    except ValueError:
-        return None
+    number = (exit_code or 0) - _SIGNALS
+    return f"ended by {signal.Signals(number).name}" if number in set(signal.Signals) else None

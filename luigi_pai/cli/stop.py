@@ -23,7 +23,7 @@ from luigi_pai.durations import counted
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, ServerFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
@@ -50,34 +50,48 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
     with plain_failures("interrupted; jobs that were asked to stop go on stopping"):
         cluster = connect()
         single = [job for job in jobs if not _PATTERN.intersection(job) or is_address(job)]
-        if tags:
-            warn_without_tags(cluster)
-        several = [job for job in jobs if job not in single]
-        mine = cluster.list() if several else []
-        meant, missing = cluster.list(tags=tags) if tags else [], False
-        for pattern in several:
-            matches = matching(mine, pattern)
-            if not matches:
-                missing = True
-                complain(f"no job of yours matches {pattern!r}; luigi-pai list shows your jobs")
-            meant += matches
-        found = {job.name: job for job in meant if not job.finished}
-        if (several or tags) and not (found or single or missing):
+        patterns = [job for job in jobs if job not in single]
+        found, unmatched = _selected(cluster, patterns, tags)
+        if not (found or single or unmatched):
             click.echo("no job of these is going on", err=True)
             return
         if found and not yes:
             ask(list(found))
-        for text in single:
-            try:
-                status = _job_of(cluster, text)
-                found[status.name] = status
-            except (ClusterUnreachable, ServerFault):
-                raise
-            except PaiApiError as error:
-                missing = True
-                complain(error)
-        failed = stop_all(cluster, list(found.values()), wait=not no_wait) or missing
-    sys.exit(EXIT_FAILED if failed else 0)
+        named, missing = _named(cluster, single)
+        failed = stop_all(cluster, {**found, **named}.values(), wait=not no_wait)
+    sys.exit(EXIT_FAILED if failed or missing or unmatched else 0)
+
+
+def _selected(
+    cluster: Cluster, patterns: Sequence[str], tags: Sequence[str]
+) -> tuple[dict[str, JobStatus], bool]:
+    """Return the unfinished jobs that have a tag or match a pattern, and whether a pattern matches no job."""
+    if tags:
+        warn_without_tags(cluster)
+    mine = cluster.list() if patterns else []
+    selected, unmatched = cluster.list(tags=tags) if tags else [], False
+    for pattern in patterns:
+        matches = matching(mine, pattern)
+        if not matches:
+            unmatched = True
+            complain(f"no job of yours matches {pattern!r}; luigi-pai list shows your jobs")
+        selected += matches
+    return {job.name: job for job in selected if not job.finished}, unmatched
+
+
+def _named(cluster: Cluster, texts: Sequence[str]) -> tuple[dict[str, JobStatus], bool]:
+    """Return the jobs of JOB arguments, and whether one of them cannot be found."""
+    found, missing = {}, False
+    for text in texts:
+        try:
+            status = _job_of(cluster, text)
+            found[status.name] = status
+        except (ClusterUnreachable, ServerFault):
+            raise
+        except PaiApiError as error:
+            missing = True
+            complain(error)
+    return found, missing
 
 
 def _job_of(cluster: Cluster, text: str) -> JobStatus:
@@ -100,10 +114,9 @@ def ask(names: list[str]) -> None:
     if len(names) > _MOST_SHOWN:
         click.echo(f"  and {len(names) - _MOST_SHOWN} more", err=True)
     if not sys.stdin.isatty():
-        matches = "1 job matches; give --yes to stop it"
-        if len(names) > 1:
-            matches = f"{len(names)} jobs match; give --yes to stop them"
-        give_up(matches)
+        count = len(names)
+        matches, them = ("1 job matches", "it") if count == 1 else (f"{count} jobs match", "them")
+        give_up(f"{matches}; give --yes to stop {them}")
     if not click.confirm(f"Stop {counted(len(names), 'job')}?", err=True):
         give_up("nothing was stopped", EXIT_FAILED)
 
@@ -122,22 +135,18 @@ def stop_all(cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool
             complain(error)
         else:
             asked.append(job.name)
-            if not wait:
-                tell(f"{job.name}: asked to stop")
-    if wait:
-        deadline = time.monotonic() + _LONGEST
-        for name in asked:
-            try:
-                ended = _until_ended(cluster, name, deadline)
-            except PaiApiError as error:
-                failed = True
-                complain(f"{name} was asked to stop; whether it has ended is unknown: {error}")
-                continue
-            tell(f"{name}: {ended.raw_state}" if ended.finished else f"{name}: still {ended.raw_state}")
+    deadline = time.monotonic() + _LONGEST
+    for name in asked:
+        try:
+            tell(f"{name}: {_until_ended(cluster, name, deadline) if wait else 'asked to stop'}")
+        except PaiApiError as error:
+            failed = True
+            complain(f"{name} was asked to stop; whether it has ended is unknown: {error}")
     return failed
 
 
-def _until_ended(cluster: Cluster, name: str, deadline: float) -> JobStatus:
+def _until_ended(cluster: Cluster, name: str, deadline: float) -> str:
+    """Wait until a job has ended, and return its state, or ``still RUNNING`` at the deadline."""
     while True:
         is_last = time.monotonic() >= deadline
         try:
@@ -147,5 +156,5 @@ def _until_ended(cluster: Cluster, name: str, deadline: float) -> JobStatus:
                 raise
         else:
             if status.finished or is_last:
-                return status
+                return f"{'' if status.finished else 'still '}{status.raw_state}"
         time.sleep(_POLL)

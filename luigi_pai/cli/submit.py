@@ -97,24 +97,19 @@ def submit(
             _check_secrets(document, source, "fill them in")
         job = _job(document, changes, name, source)
         _warn_of_size(cluster, job)
-        handle = _submitted(cluster, job)
+        try:
+            handle = cluster.submit(job)
+        except NameConflict as error:
+            raise error.extended("a used name stays used; choose another name with --name NAME") from None
         click.echo(handle.name, err=follow)
         if follow:
             _follow(handle)
         elif wait:
             _wait(handle)
         else:
-            there = cluster_option(cluster.section)
             tell(f"page: {handle.url}", err=True)
             if cluster.server.gives_logs():
-                tell(f"logs: luigi-pai logs{there} -f {handle.name}", err=True)
-
-
-def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
-    try:
-        return cluster.submit(job)
-    except NameConflict as error:
-        raise error.extended("a used name stays used; choose another name with --name NAME") from None
+                tell(f"logs: luigi-pai logs{cluster_option(cluster.section)} -f {handle.name}", err=True)
 
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
@@ -122,9 +117,10 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
     path, content = Path(file), None
     if file == "-":
         path, content = Path("standard input"), sys.stdin.buffer.read()
-    elif path.is_dir() or not path.exists():  # is_file() is False for a shell's <(...), too
-        what = "is a folder, not a job file" if path.is_dir() else "there is no such file"
-        give_up(f"{file}: {what}")
+    elif path.is_dir():
+        give_up(f"{file}: is a folder, not a job file")
+    elif not path.exists():  # is_file() is also False for a shell's <(...)
+        give_up(f"{file}: there is no such file")
     return job_of_file(path, content).document, str(path)
 
 

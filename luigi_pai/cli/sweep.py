@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import tempfile
 import webbrowser
@@ -17,7 +16,7 @@ from luigi_pai.api.clock import Clock
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.stop import ask, stop_all
-from luigi_pai.cli.tables import coloured, table, tell, write
+from luigi_pai.cli.tables import coloured, json_option, show, table, tell, write
 from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.durations import counted, duration, moment
 from luigi_pai.errors import JobNotFound, PaiError
@@ -26,11 +25,13 @@ from luigi_pai.redaction import printable
 from luigi_pai.sweep.rows import FIXED, shown_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.status import JobStatus
     from luigi_pai.sweep.results import SweepResults
     from luigi_pai.sweep.sheet import Sheet
+    from luigi_pai.sweep.sweep import PaiSweep
 
 _FAILED = ("FAILED", "STOPPED")
 _ENDED = (*_FAILED, "SUCCEEDED", "PRUNED", "PENDING")
@@ -42,9 +43,7 @@ _MOST_ROWS, _MOST_RESULTS, _MOST_NAMES = 100, 5, 10
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
 @click.option("--failed", is_flag=True, help="Only points that failed, with their jobs and the reasons.")
 @click.option("--csv", "as_csv", is_flag=True, help="As CSV, all columns.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="As JSON: summary, columns, and an object for each point."
-)
+@json_option(": summary, columns, and an object for each point")
 @click.option("--stop", "stops", is_flag=True, help="Stop the jobs of the sweep that wait or run.")
 @click.option("--yes", is_flag=True, help="With --stop: do not ask.")
 @click.option("--retry", is_flag=True, help="Let the next run of the sweep submit failed points again.")
@@ -68,56 +67,48 @@ def sweep(
     MODULE: after it, it is a parameter of TASK. Exit code 0: the table is complete; 1: it is
     incomplete, or there is none.
     """
-    if (as_csv + as_json + stops + retry + opens > 1) or (failed and (stops or retry or opens)):
+    acts, forms = stops + retry + opens, as_csv + as_json
+    if acts + forms > 1 or acts + failed > 1:
         give_up("--csv, --json, --stop, --retry and --open exclude each other")
     with plain_failures("interrupted"):
-        points: list[Any] = []
-        if arguments:
-            results, points = _of_task(module, arguments, with_points=stops)
-        else:
-            results = _of_name(module)
+        results, task = _named(module, arguments)
         if retry:
             _retry(results)
             return
         sheet = _read(results)
         if stops:
-            _stop(points, sheet.rows, yes=yes)
-            return
-        if opens:
+            _stop(task, sheet.rows, yes=yes)
+        elif opens:
             _open(results)
+        if acts:
             return
     if failed:
         sheet = sheet._replace(rows=[row for row in sheet.rows if row["state"] in _FAILED])
-    if as_json:
-        document = sheet._asdict() | {"summary": asdict(sheet.summary)}
-        click.echo(json.dumps(document, indent=2))
-    elif as_csv:
+    if as_csv:
         write(sheet.csv_text())
+    elif as_json:
+        show(sheet._asdict() | {"summary": asdict(sheet.summary)}, (), as_json=True)
     else:
         _show(results, sheet, failed=failed)
     sys.exit(0 if sheet.summary.complete else EXIT_FAILED)
 
 
-def _of_task(module: str, arguments: Sequence[str], *, with_points: bool) -> tuple[SweepResults, list[Any]]:
-    """Return a sweep's table and points. The points are empty for a search, or without ``with_points``."""
-    from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  as above
+def _named(module: str, arguments: Sequence[str]) -> tuple[SweepResults, PaiSweep | None]:
+    """Return the table of a sweep, and its task; None if only a name or a folder is given."""
+    from luigi_pai.sweep.results import SweepResults  # noqa: PLC0415  loads Luigi
+    from luigi_pai.sweep.sweep import PaiSweep, default_folder  # noqa: PLC0415  as above
 
+    if not arguments:
+        return SweepResults(module if "/" in module else default_folder(module)), None
     task = task_named(module, arguments)
     if not isinstance(task, PaiSweep):
         give_up(f"{arguments[0]} of {module} is not a PaiSweep")
-    return task.results, [] if task.is_search or not with_points else list(task.points())
-
-
-def _of_name(name: str) -> SweepResults:
-    from luigi_pai.sweep.results import SweepResults  # noqa: PLC0415  as above
-    from luigi_pai.sweep.sweep import default_folder  # noqa: PLC0415
-
-    return SweepResults(name if "/" in name else default_folder(name))
+    return task.results, task
 
 
 def _retry(results: SweepResults) -> None:
-    """Note in the journal that failed points are to be submitted again."""
-    from luigi_pai.sweep.journal.journal import Journal  # noqa: PLC0415
+    """Record in the journal that the next run submits failed points again."""
+    from luigi_pai.sweep.journal.journal import Journal  # noqa: PLC0415  as above
 
     journal = Journal(results.folder, Clock()).read()
     if not journal.info:
@@ -154,7 +145,8 @@ def _read(results: SweepResults) -> Sheet:
 
 
 def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
-    summary, columns, rows = sheet
+    """Print a sweep's table for people; if ``failed``, its rows are the points that failed."""
+    summary, rows = sheet.summary, sheet.rows
     counts = ", ".join(f"{count} {coloured(state, state)}" for state, count in summary.counts.items())
     state = "complete" if summary.complete else "not complete"
     click.echo(f"{printable(summary.sweep)}: {counted(summary.points, 'point')}: {counts}; {state}")
@@ -163,18 +155,15 @@ def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
     if not rows:
         click.echo("no point has failed" if failed else "no point", err=True)
         return
-    given = sheet.varying() or sheet.parameters
-    values = [column for column in columns if column not in (*sheet.parameters, *FIXED)]
-    best, rows = ("", rows) if failed else sheet.ranked()
-    values.sort(key=lambda column: column not in summary.best.split())  # the objective is always shown
-    left_out = [] if failed else values[_MOST_RESULTS:]
-    shown = [*given, "state", *(["job", "error"] if failed else [*values[:_MOST_RESULTS], "seconds"])]
-    texts = [[_text(column, row[column]) for column in shown] for row in rows[:_MOST_ROWS]]
-    titles = ["TOOK" if column == "seconds" else column.upper() for column in shown]
+    best, shown, left_out = "", ["job", "error"], list[str]()
+    if not failed:
+        best, rows = sheet.ranked()
+        values = _result_columns(sheet)
+        shown, left_out = [*values[:_MOST_RESULTS], "seconds"], values[_MOST_RESULTS:]
     if best:
         tell(f"{best}, marked *")
-        titles, texts = ["", *titles], [["" if number else "*", *row] for number, row in enumerate(texts)]
-    for line in table(titles, texts, states=len(given) + bool(best)):
+    given = sheet.varying() or sheet.parameters
+    for line in _lines([*given, "state", *shown], rows[:_MOST_ROWS], states=len(given), with_mark=bool(best)):
         click.echo(line)
     if len(rows) > _MOST_ROWS:
         click.echo(f"and {len(rows) - _MOST_ROWS} more points: see the page, or --csv")
@@ -183,44 +172,66 @@ def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
         tell(f"further results: {', '.join(left_out[:_MOST_NAMES])}{more}")
 
 
+def _result_columns(sheet: Sheet) -> list[str]:
+    """Return the columns of results, the objective first."""
+    found = [column for column in sheet.columns if column not in (*sheet.parameters, *FIXED)]
+    return sorted(found, key=lambda column: column not in sheet.summary.best.split())
+
+
+def _lines(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, states: int, with_mark: bool
+) -> Iterator[str]:
+    """Return the lines of a table, with a mark at the first row if ``with_mark``."""
+    titles = ["TOOK" if column == "seconds" else column.upper() for column in columns]
+    texts = [[_text(column, row[column]) for column in columns] for row in rows]
+    if not with_mark:
+        return table(titles, texts, states=states)
+    marked = [["" if number else "*", *row] for number, row in enumerate(texts)]
+    return table(["", *titles], marked, states=states + 1)
+
+
 def _text(column: str, value: Any) -> str:
     if column == "seconds" and isinstance(value, (int, float)):
         return duration(value)
     return " ".join(shown_value(value).split())
 
 
-def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
-    """Stop the unfinished jobs of a sweep, which are found in the user's list of jobs and in its table.
-
-    If the points are known, the table, which others may have written, names no other job.
-    """
+def _stop(task: PaiSweep | None, rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
+    points: list[Any] = [] if task is None or task.is_search else list(task.points())
     cluster = connect(points[0].cluster if points else None)
-    rows = [row for row in rows if isinstance(row["job"], str)]
-    names = {form for point in points for form in (point.name, v2_name(point.name))}
-    names = names or {base_name(row["job"]) for row in rows}
-    listed = {job.name: job for job in cluster.list()}
-    jobs = [
-        status
-        for job, status in listed.items()
-        if not status.finished and (base_name(job) in names or _has_point(cluster, job, names))
-    ]
-    for job in dict.fromkeys(row["job"] for row in rows if row["job"] and row["state"] not in _ENDED):
-        if job not in listed:  # the server's list may lack jobs
-            with contextlib.suppress(JobNotFound):
-                if base_name(job) in names or _has_point(cluster, job, names):
-                    jobs.append(cluster.job(job).status())
-    jobs = [status for status in jobs if not status.finished]
+    jobs = _unfinished(cluster, points, rows)
     if not jobs:
         click.echo("no job of the sweep is going on", err=True)
         return
     if not yes:
-        ask([status.name for status in jobs])
+        ask([job.name for job in jobs])
     if stop_all(cluster, jobs, wait=True):
         sys.exit(EXIT_FAILED)
 
 
+def _unfinished(
+    cluster: Cluster, points: Sequence[Any], rows: Sequence[Mapping[str, Any]]
+) -> list[JobStatus]:
+    """Return the unfinished jobs of a sweep, which are found in the user's list of jobs and in its table.
+
+    If the points are known, the table, which others may have written, names no other job.
+    """
+    rows = [row for row in rows if isinstance(row["job"], str)]
+    names = {form for point in points for form in (point.name, v2_name(point.name))}
+    names = names or {base_name(row["job"]) for row in rows}
+    listed = {job.name: job for job in cluster.list()}
+    jobs = [job for job in listed.values() if not job.finished and _has_point(cluster, job.name, names)]
+    for name in dict.fromkeys(row["job"] for row in rows if row["job"] and row["state"] not in _ENDED):
+        with contextlib.suppress(JobNotFound):
+            if name not in listed and _has_point(cluster, name, names):  # the server's list may lack jobs
+                jobs.append(cluster.job(name).status())
+    return [job for job in jobs if not job.finished]
+
+
 def _has_point(cluster: Cluster, job: str, names: set[str]) -> bool:
-    """Return whether a job is an array, which runs several points, and runs at least one of these points."""
+    """Return whether a job runs one of these points, by itself or with others in an array."""
+    if base_name(job) in names:
+        return True
     if not any(may_hold(job, name) for name in names):
         return False
     return not names.isdisjoint(map(base_name, cluster.book.members(job)))

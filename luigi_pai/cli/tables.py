@@ -1,4 +1,4 @@
-"""Tables, sentences and colours for people.
+"""The output of commands: JSON for programs; tables, sentences and colours for people.
 
 On a terminal, columns of tables are cut to its width. States have colours there if NO_COLOR is not set.
 Output to a pipe is not cut and has no colours.
@@ -6,6 +6,7 @@ Output to a pipe is not cut and has no colours.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -17,7 +18,7 @@ import click
 from luigi_pai.redaction import printable, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _COLOURS = {
     "SUCCEEDED": "green",
@@ -30,6 +31,27 @@ _COLOURS = {
 }
 _NARROWEST = 8
 _GAP = 2
+
+
+def json_option(form: str = "") -> Callable[[Any], Any]:
+    """Return the option ``--json`` of a command; ``form`` describes the JSON document."""
+    return click.option("--json", "as_json", is_flag=True, help=f"As JSON{form}.")
+
+
+def show(facts: object, lines: Iterable[str], *, as_json: bool, empty: str = "") -> None:
+    """Print the result of a command: facts as JSON, or else lines for people.
+
+    ``lines`` may be a generator; with ``as_json``, it is not run. If it yields nothing, ``empty`` is printed
+    on standard error.
+    """
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    for line in lines:
+        click.echo(line)
+        empty = ""
+    if empty:
+        click.echo(empty, err=True)
 
 
 def is_terminal() -> bool:
@@ -72,17 +94,15 @@ def encoded(document: str) -> bytes:
 def table(
     titles: Sequence[str], rows: Sequence[Sequence[str]], *, states: int | None = None
 ) -> Iterator[str]:
-    """Yield the lines of a table with aligned columns.
+    """Yield the lines of a table with aligned columns; none if there are no rows.
 
     On a terminal, the widest columns are cut to fit its width, but not to less than 8 characters.
     Elsewhere nothing is cut. ``states`` is the index of the column of states, which are coloured.
     """
+    if not rows:
+        return
     rows = [[" ".join(printable(text).splitlines()) for text in row] for row in [titles, *rows]]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if is_terminal():
-        available = shutil.get_terminal_size().columns - _GAP * (len(widths) - 1)
-        while sum(widths) > available and max(widths) > _NARROWEST:
-            widths[widths.index(max(widths))] -= 1
+    widths = _widths(rows)
     for number, row in enumerate(rows):
         cells = [cut(text, width).ljust(width) for text, width in zip(row, widths, strict=True)]
         cells[-1] = cells[-1].rstrip()
@@ -91,7 +111,17 @@ def table(
         yield (" " * _GAP).join(cells).rstrip()
 
 
-def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> list[str]:
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the widths of columns, which fit into a terminal if they can."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if is_terminal():
+        available = shutil.get_terminal_size().columns - _GAP * (len(widths) - 1)
+        while sum(widths) > available and max(widths) > _NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def fields(pairs: Sequence[tuple[str, str | None]], indent: str = "  ") -> list[str]:
     """Return lines ``name  value`` with aligned values; empty values are left out."""
     shown = [(name, printable(value)) for name, value in pairs if value]
     margin = len(indent) + max((len(name) for name, _ in shown), default=0) + _GAP

@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -24,7 +24,7 @@ from luigi_pai.errors import PaiError
 from luigi_pai.jobspec.hints import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import luigi
 
@@ -57,6 +57,14 @@ class TaskCommand(click.Command):
             word.removeprefix(_HIDDEN) for word in ctx.params.get("arguments") or ()
         )
         return rest
+
+
+def module_and_task(command: Any) -> Any:
+    """Add the arguments MODULE and TASK, with its parameters, to a function of a TaskCommand."""
+    words = click.argument(
+        "arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TASK [--param VALUE]..."
+    )
+    return click.argument("module")(words(command))
 
 
 def _is_cluster(word: str) -> bool:
@@ -109,8 +117,7 @@ def reading_files(module: str, arguments: Sequence[str]) -> Iterator[None]:
 
 def _wrong_word(arguments: Sequence[str]) -> str:
     """Return what is wrong with the task's name or a word that is no option, as far as it is known, or ''."""
-    from luigi.parameter import BoolParameter  # noqa: PLC0415  loads Luigi
-    from luigi.task_register import Register, TaskClassException  # noqa: PLC0415
+    from luigi.task_register import Register, TaskClassException  # noqa: PLC0415  loads Luigi
 
     name = arguments[0]
     try:
@@ -120,18 +127,38 @@ def _wrong_word(arguments: Sequence[str]) -> str:
         return f"there is no such task; did you mean {near[0]}?" if near else ""
     every = [each if alone else f"{task}_{each}" for task, alone, each, _ in Register.get_all_params()]
     own, known = ([f"--{each}".replace("_", "-") for each in names] for names in (parameters, every))
-    for before, word in itertools.pairwise(arguments):
-        key, equals, value = word.partition("=")
-        if equals and not before.startswith("-") and key.replace("-", "_") in parameters:
-            return f"{word} is no option; write --{key.replace('_', '-')} {value}"
-        is_known = any(each.startswith(key) for each in (*own, *known))  # argparse takes beginnings
-        if word.startswith("--") and " " not in word and not is_known:
-            return f"there is no option {key}{nearest(key, [*own, '--local-scheduler', '--workers'])}"
-        asked = parameters.get(before.removeprefix("--").replace("-", "_"))
-        is_flag = isinstance(asked, BoolParameter) and asked.parsing == BoolParameter.IMPLICIT_PARSING
-        if is_flag and before.startswith("--") and word.lower() in ("true", "false"):
-            return f"{before} takes no value: write {before} alone for True, and leave it out for False"
-    return ""
+    problems = (
+        _not_an_option(before, word, parameters)
+        or _unknown_option(word, own, known)
+        or _value_of_flag(before, word, parameters)
+        for before, word in itertools.pairwise(arguments)
+    )
+    return next(filter(None, problems), "")
+
+
+def _not_an_option(before: str, word: str, parameters: Mapping[str, object]) -> str:
+    key, equals, value = word.partition("=")
+    if not equals or before.startswith("-") or key.replace("-", "_") not in parameters:
+        return ""
+    return f"{word} is no option; write --{key.replace('_', '-')} {value}"
+
+
+def _unknown_option(word: str, own: Sequence[str], known: Sequence[str]) -> str:
+    key = word.partition("=")[0]
+    is_known = any(each.startswith(key) for each in (*own, *known))  # argparse takes beginnings
+    if not word.startswith("--") or " " in word or is_known:
+        return ""
+    return f"there is no option {key}{nearest(key, [*own, '--local-scheduler', '--workers'])}"
+
+
+def _value_of_flag(before: str, word: str, parameters: Mapping[str, object]) -> str:
+    from luigi.parameter import BoolParameter  # noqa: PLC0415  loads Luigi
+
+    asked = parameters.get(before.removeprefix("--").replace("-", "_")) if before.startswith("--") else None
+    is_flag = isinstance(asked, BoolParameter) and asked.parsing == BoolParameter.IMPLICIT_PARSING
+    if not is_flag or word.lower() not in ("true", "false"):
+        return ""
+    return f"{before} takes no value: write {before} alone for True, and leave it out for False"
 
 
 def _missing(task: str, error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from luigi_pai.cli.progress import Progress
+from luigi_pai.cli.run import Progress
 
 
 def shown(*events):
