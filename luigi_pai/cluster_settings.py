@@ -79,7 +79,7 @@ class ClusterSettings(Settings):
         """Return the Cluster of these settings; all calls return the same object until ``reset_clusters()``.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: a setting is invalid.
         """
         from luigi_pai.api.polling import Polling  # noqa: PLC0415  only runs need luigi_pai.api
         from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as above
@@ -114,7 +114,7 @@ class ClusterSettings(Settings):
         """Check all values at once. An unknown key is logged as a warning, once per process.
 
         Raises:
-            ConfigError: values are wrong; the text names each key and valid values.
+            ConfigError: values are invalid; the message names each key and valid values.
         """
         self._warn_of_unknown_keys()
         problems = [*unreadable_files(self.section), *misspelled_sections()]

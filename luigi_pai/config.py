@@ -106,7 +106,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
     ``luigi.contrib.pai`` also has the first four keys. Durations are in seconds.
 
     A further cluster has a section ``[OpenPai:NAME]`` with the same keys; ``current("NAME")`` returns its
-    settings. The section must have ``pai_url`` and ``username``. If it lacks keys for timeouts, polling,
+    settings. The section must have ``pai_url`` and ``username``. If it has no keys for timeouts, polling,
     ``console`` or the defaults of tasks (``on_kill``, ``logs``, ...), the values in ``[OpenPai]`` apply.
 
     A pickle has no secrets; unpickling reads them from luigi.cfg.
@@ -155,7 +155,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
                 of tasks are those in ``[OpenPai]``, and there is no file system.
 
         Raises:
-            ConfigError: there is no such section, or a setting is wrong.
+            ConfigError: there is no such section, or a setting is invalid.
         """
         if cluster is not None and not isinstance(cluster, str):
             return cluster.settings or cls._of(cluster)

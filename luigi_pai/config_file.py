@@ -153,7 +153,7 @@ def configured_secrets() -> set[str]:
 
 
 def unreadable_files(section: str) -> list[str]:
-    """Return a problem for each unreadable file if a section lacks ``pai_url``, which may be in that file."""
+    """Return a problem for each unreadable file, if a section has no ``pai_url``, which may be there."""
     files = [] if has_key(section, "pai_url") else files_read()
     return [
         f"pai_url is not set: {file} may not be read by you; change its mode with chmod u+r"

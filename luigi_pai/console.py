@@ -70,7 +70,7 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record; if it is about a change of a job, write the change to the progress pipe, too."""
+        """Print a record; if it is about a change of a job, also write the change to the progress pipe."""
         super().emit(record)
         job = getattr(record, "job", None)
         if isinstance(job, dict):
@@ -125,7 +125,7 @@ def _all_complete(message: str) -> int:
 
 
 def install(stream: TextIO | None = None) -> None:
-    """Let a ``Console`` print the log of this process and its forks, in place of other handlers for streams.
+    """Let a ``Console`` print the log of this process and its forks, instead of other handlers for streams.
 
     Handlers for files are not removed. At Ctrl-C, no traceback is printed; ``on_kill`` decides whether jobs
     continue or are stopped.

@@ -35,8 +35,8 @@ _CONTROL = re.compile(
 )
 _IN_LUIGI_CFG = {  # what a value contains that luigi.cfg does not interpret -> how to write it
     r"\A[^\n]+\n\Z": "the value ends with a line break: take it away, in the environment variable too",
-    r"\n": "the value includes the next line, which is indented: begin each key at the start of a line",
-    r"\s[#;]": "a comment stands on a line of its own",
+    r"\n": "the value includes the next line, which is indented: start each key at the beginning of a line",
+    r"\s[#;]": "put a comment on a separate line",
     r"^(['\"]).*\1$": "luigi.cfg does not remove quotation marks: leave them out",
     r"(^|//)\$[\w(]": "write an environment variable as ${NAME}",
 }
@@ -85,7 +85,7 @@ def layout_hint(value: str) -> str:
 
 
 def escape_what_is_not_encodable(stream: TextIO) -> None:
-    """Make a stream escape the characters that its encoding lacks, as stderr does, instead of failing.
+    """Make a stream escape characters that its encoding does not have, like stderr, instead of failing.
 
     Containers may print texts in any language, but the encoding of a terminal may be ISO 8859.
     """

@@ -44,8 +44,8 @@ def clusters(*, as_json: bool) -> None:
 
 def _virtual_clusters(cluster: Cluster) -> list[VirtualCluster]:
     """Return the virtual clusters, sorted by name; count waiting jobs if the server sends no number."""
-    answer = cluster.virtual_clusters()
-    found = [VirtualCluster.of(name, answer[name]) for name in sorted(answer)]
+    clusters = cluster.virtual_clusters()
+    found = [VirtualCluster.of(name, clusters[name]) for name in sorted(clusters)]
     if all(each.jobs_waiting is not None for each in found):
         return found
     waiting = Counter(job.virtual_cluster for job in cluster.list(username=None, states=["WAITING"]))

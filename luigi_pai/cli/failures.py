@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2  # also a wrong configuration
+EXIT_USAGE = 2  # also an invalid configuration
 EXIT_UNREACHABLE = 3
 
 
@@ -64,7 +64,7 @@ def _without_lines(error: configparser.Error) -> str:
         return f"{error.source}, line {error.lineno}: this is in no section; write [OpenPai] above it"
     if isinstance(error, configparser.ParsingError):
         numbers = ", ".join(str(number) for number, _ in error.errors)
-        return f"{error.source}, line {numbers}: this is no key = value"
+        return f"{error.source}, line {numbers}: this is not key = value"
     if isinstance(error, configparser.InterpolationSyntaxError):
         return f"{error.option} of [{error.section}] contains a single %; write %%"
     return str(error)

@@ -45,7 +45,7 @@ def put(local: str, remote: str, *, jobs: int) -> None:
         is_there = local.startswith(("$", "hdfs:"))
         give_up(f"LOCAL, {local}, is not on this machine{hint if is_there else ''}")
     with plain_failures("stopped; what is on the cluster is whole, and the next put goes on from there"):
-        from luigi_pai.files import cluster_files, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
+        from luigi_pai.files import cluster_files, upload  # noqa: PLC0415  reads luigi.cfg, which may be invalid
 
         tell(str(upload(cluster_files(path=remote), local, remote, jobs=jobs)))
 

@@ -33,7 +33,7 @@ def connect(name: str | None = None) -> Cluster:
     """Return the cluster ``name``; None means the cluster of ``--cluster``, LUIGI_PAI_CLUSTER or [OpenPai].
 
     Raises:
-        ConfigError: a setting is missing or wrong.
+        ConfigError: a setting is missing or invalid.
     """
     return SectionSettings(chosen_section(name)).cluster()
 
@@ -104,7 +104,7 @@ def named(cluster: Cluster, text: str) -> str:
 
 
 def role_and_index(text: str | None) -> tuple[str | None, int | None]:
-    """Return the role and index of ``ROLE/INDEX``, None if missing; end the command if INDEX is wrong."""
+    """Return the role and index of ``ROLE/INDEX``, None if missing; end the command if INDEX is invalid."""
     if text is None:
         return None, None
     role, _, index = text.partition("/")

@@ -175,7 +175,7 @@ def local(
 
 
 def _show_warnings() -> None:
-    """Write warnings of the server to standard error, too."""
+    """Also write warnings of the server to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("luigi-pai local: %(message)s"))
     logging.getLogger("luigi_pai.local.warnings").addHandler(handler)

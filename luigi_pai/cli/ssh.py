@@ -149,9 +149,9 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
 def _check_key(name: str, access: SshAccess, key: str | None) -> None:
     """End the command if ``--key`` is missing for the key of a job, or the job has no key."""
     if access.key is None and key is not None:
-        why = "has no key of its own, its ssh takes yours: give --identity in place of --key"
+        why = "has no key, because its ssh accepts yours: give --identity instead of --key"
     elif access.key is not None and key is None:
-        why = "has a private key of its own: say where to keep it, --key FILE"
+        why = "has a private key: give --key FILE, the file to keep it in"
     else:
         return
     give_up(f"job {name} {why}")

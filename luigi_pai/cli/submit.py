@@ -58,7 +58,7 @@ _SHOWN_WITHIN, _LOOK_AGAIN = 60.0, 0.5  # seconds
     help="A parameter of a job protocol, or a path in the file, such as taskRoles.worker.instances=4; "
     "may be repeated.",
 )
-@click.option("--name", metavar="NAME", help="The job's name, in place of the file's.")
+@click.option("--name", metavar="NAME", help="The job's name, instead of the file's.")
 @click.option("--wait", is_flag=True, help="Wait until the job has ended; exit code 1 if it failed.")
 @click.option("-f", "--follow", is_flag=True, help="Wait, and show its logs meanwhile.")
 @on_cluster
@@ -142,7 +142,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
 def _check_secrets(document: dict[str, Any], source: str, advice: str) -> None:
     """End the command if a document's secrets are masked, as in every document that a server sends."""
     if is_masked(document):
-        give_up(f"{source} has {MASK} in place of secrets: {advice}")
+        give_up(f"{source} has {MASK} instead of secrets: {advice}")
 
 
 def _change(text: str) -> tuple[list[str], Any]:
@@ -174,7 +174,7 @@ def _job(
         document["name" if is_protocol else "jobName"] = name
     try:
         return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
-    except (TypeError, OverflowError) as error:  # the document that a server sent has wrong types
+    except (TypeError, OverflowError) as error:  # the document that a server sent has invalid types
         return give_up(f"{source} is not a job: {error}")
 
 
@@ -234,7 +234,7 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     try:
         warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)
     except (ClusterUnreachable, InvalidReply):
-        raise  # submit() is not tried, because it retries for 30 min, even if pai_url is wrong
+        raise  # submit() is not tried, because it retries for 30 min, even if pai_url is incorrect
     except PaiApiError:
         return  # the submission will report the error
     if warning is not None:

@@ -223,7 +223,7 @@ def _unfinished(
     jobs = [job for job in listed.values() if not job.finished and _has_point(cluster, job.name, names)]
     for name in dict.fromkeys(row["job"] for row in rows if row["job"] and row["state"] not in _ENDED):
         with contextlib.suppress(JobNotFound):
-            if name not in listed and _has_point(cluster, name, names):  # the server's list may lack jobs
+            if name not in listed and _has_point(cluster, name, names):  # the server's list may be incomplete
                 jobs.append(cluster.job(name).status())
     return [job for job in jobs if not job.finished]
 

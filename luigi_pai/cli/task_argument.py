@@ -85,7 +85,7 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
         words = ["luigi-pai", click.get_current_context().info_name, *module.split("=")[1:], *arguments]
         give_up(f"leave --module out: {' '.join(map(str, words[:4]))}")
     if module.startswith("-"):
-        give_up(f"{module} stands before MODULE; write it after TASK: MODULE TASK {module}")
+        give_up(f"{module} comes before MODULE; write it after TASK: MODULE TASK {module}")
     _import(module)
     if wrong := _wrong_word(arguments):
         give_up(f"{arguments[0]} of {module}: {wrong}")
@@ -109,7 +109,7 @@ def reading_files(module: str, arguments: Sequence[str]) -> Iterator[None]:
     """End the command if a file of the task, such as its protocol, cannot be read. PaiErrors pass through."""
     try:
         yield
-    except PaiError:  # some of these are OSErrors, too, but ``plain_failures`` gives the exit code
+    except PaiError:  # some of these are also OSErrors, but ``plain_failures`` gives the exit code
         raise
     except OSError as error:
         give_up(f"{arguments[0]} of {module}: {error}")
@@ -140,7 +140,7 @@ def _not_an_option(before: str, word: str, parameters: Mapping[str, object]) -> 
     key, equals, value = word.partition("=")
     if not equals or before.startswith("-") or key.replace("-", "_") not in parameters:
         return ""
-    return f"{word} is no option; write --{key.replace('_', '-')} {value}"
+    return f"{word} is not an option; write --{key.replace('_', '-')} {value}"
 
 
 def _unknown_option(word: str, own: Sequence[str], known: Sequence[str]) -> str:
@@ -182,7 +182,7 @@ def _wrong_value(arguments: Sequence[str]) -> str:
         except Exception:  # noqa: BLE001  the user's parameters may raise any error
             kind = type(parameter).__name__
             form = next((f", such as {form}" for name, form in _FORMS.items() if name in kind), "")
-            return f"{word} {value} is no value of a {kind}{form}: "
+            return f"{word} {value} is not a value of a {kind}{form}: "
     return ""
 
 
@@ -194,7 +194,7 @@ def check_scheduler(arguments: Sequence[str]) -> None:
     with CmdlineParser.global_instance(list(arguments), allow_override=True):
         try:
             settings = core()
-        except ValueError as error:  # a wrong value in [core]
+        except ValueError as error:  # an invalid value in [core]
             give_up(f"[core] in luigi.cfg: {error}")
     if settings.local_scheduler:
         return

@@ -43,7 +43,7 @@ Answer = tuple[int, dict[str, str], str]
 
 
 class _States(UserDict[str, str]):
-    """Job -> state. Refuses what is no state, because a task would wait for ever for the job's end."""
+    """Job -> state. Refuses invalid states, because a task would wait for ever for the job to finish."""
 
     def __init__(self, attribute: str) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class _States(UserDict[str, str]):
     def __setitem__(self, job: str, state: str) -> None:
         if state not in _STATES:
             hint = nearest(str(state), _STATES)
-            raise ConfigError(f"pai_mock.{self._attribute}[{job!r}] = {state!r} is no state of a job{hint}")
+            raise ConfigError(f"pai_mock.{self._attribute}[{job!r}] = {state!r} is not a job state{hint}")
         super().__setitem__(job, state)
 
 

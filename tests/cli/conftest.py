@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import uuid
 from inspect import signature
@@ -70,15 +72,25 @@ def name() -> str:
 
 
 @pytest.fixture
-def job_file(tmp_path: Path, dialect: str) -> Callable[..., str]:
-    """Write a job file in the dialect's format, and return its path."""
+def protocol_file(tmp_path: Path) -> Callable[..., str]:
+    """Write a job protocol, and return its path."""
 
     def write(name: str, command: str = "true", *, instances: int = 1, gpu: int = 0) -> str:
-        if dialect == "v2":
-            path = tmp_path / f"{name}.yaml"
-            text = PROTOCOL.format(name=name, command=json.dumps(command), instances=instances, gpu=gpu)
-            path.write_text(text, encoding="utf-8")
-            return str(path)
+        path = tmp_path / f"{name}.yaml"
+        text = PROTOCOL.format(name=name, command=json.dumps(command), instances=instances, gpu=gpu)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def job_file(tmp_path: Path, dialect: str, protocol_file: Callable[..., str]) -> Callable[..., str]:
+    """Write a job file in the dialect's format, and return its path."""
+    if dialect == "v2":
+        return protocol_file
+
+    def write(name: str, command: str = "true", *, instances: int = 1, gpu: int = 0) -> str:
         path = tmp_path / f"{name}.json"
         role = {
             "name": "worker",
@@ -128,5 +140,26 @@ def pai_command() -> Callable[..., Result]:
         result = CliRunner(**apart).invoke(main, list(words), input=stdin, catch_exceptions=False)
         assert result.exit_code == expect, result.output
         return result
+
+    return run
+
+
+@pytest.fixture
+def as_process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run luigi-pai in a process, in a folder with a luigi.cfg, and check its exit code."""
+
+    def run(*words: object, expect: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "luigi_pai", *map(str, words)],
+            cwd=tmp_path,
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
 
     return run

@@ -13,6 +13,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from cli_commands import replay, transcripts
+from terminal import read_terminal
 
 from luigi_pai.files import WebHdfs
 
@@ -42,27 +44,6 @@ def fs(local_pai_v1) -> WebHdfs:
 
 
 @pytest.fixture
-def as_process(tmp_path: Path):
-    """Run luigi-pai in a process of its own, which reads the luigi.cfg."""
-
-    def command(*words: object, expect: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*CLI, *map(str, words)],
-            cwd=tmp_path,
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == expect, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return command
-
-
-@pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A folder to send."""
     (tmp_path / "src" / "lib").mkdir(parents=True)
@@ -72,11 +53,18 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_there_and_back(pai_command, home, source, tmp_path):
-    """put says in one line what was sent, get brings the same back; both find nothing to do again."""
-    assert pai_command("put", "src", home).stdout == f"uploaded 2 of 2 files, 2.0 KiB, to {home}\n"
-    assert pai_command("put", "src", home).stdout == f"uploaded 0 of 2 files, 0 B, to {home}\n"
-    assert pai_command("get", home, "back").stdout == "downloaded 2 of 2 files, 2.0 KiB, to back\n"
-    assert pai_command("get", home, "back", "--jobs", "1").stdout == "downloaded 0 of 2 files, 0 B, to back\n"
+    """put says in one line what was sent, get brings the same back; both find nothing to do again.
+
+    Without a terminal there is no progress bar, and no log.
+    """
+    for words, line in (
+        (("put", "src", home), f"uploaded 2 of 2 files, 2.0 KiB, to {home}\n"),
+        (("put", "src", home), f"uploaded 0 of 2 files, 0 B, to {home}\n"),
+        (("get", home, "back"), "downloaded 2 of 2 files, 2.0 KiB, to back\n"),
+        (("get", home, "back", "--jobs", "1"), "downloaded 0 of 2 files, 0 B, to back\n"),
+    ):
+        done = pai_command(*words)
+        assert (done.stdout, done.stderr) == (line, "")
     assert (tmp_path / "back" / "lib" / "a b.py").read_text() == (source / "lib" / "a b.py").read_text()
 
 
@@ -116,13 +104,6 @@ def test_put_of_a_file_with_credentials(pai_command, home, source, tmp_path, fs,
     assert not fs.exists(home)
 
 
-@pytest.mark.usefixtures("source")
-def test_nothing_but_the_line_is_said(pai_command, home):
-    """Without a terminal there is no progress bar, and no log."""
-    assert pai_command("put", "src", home).stderr == ""
-    assert pai_command("get", home, "back").stderr == ""
-
-
 def test_a_progress_bar_on_a_terminal(home, source, tmp_path, monkeypatch):
     """Standard error shows how far it is, if it is a terminal."""
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -131,19 +112,10 @@ def test_a_progress_bar_on_a_terminal(home, source, tmp_path, monkeypatch):
         [*CLI, "put", source, home], cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal
     )
     os.close(terminal)
-    shown = b""
-    while True:
-        try:
-            part = os.read(here, 4096)
-        except OSError:  # the end of a terminal
-            break
-        if not part:
-            break
-        shown += part
-    os.close(here)
+    shown = read_terminal(here)
     assert process.communicate(timeout=30)[0].startswith(b"uploaded 2 of 2")
     assert process.returncode == 0
-    assert re.search(rb"src.*100%", shown)
+    assert re.search(r"src.*100%", shown)
 
 
 @pytest.mark.usefixtures("source")
@@ -173,55 +145,22 @@ def test_a_list_as_json(pai_command, home):
     assert "lib/a b.py" in names
 
 
-def test_an_empty_folder_has_no_rows(pai_command, home, fs):
-    """ls of it is silent, and an empty list as JSON."""
+def test_an_empty_folder_and_names_that_cannot_move_the_cursor(pai_command, home, fs):
+    """ls of an empty folder is silent. Control characters of a name are shown, not obeyed."""
     fs.mkdir(home)
     assert pai_command("ls", home).stdout == ""
     assert json.loads(pai_command("ls", home, "--json").stdout) == []
-
-
-def test_names_cannot_move_the_cursor(pai_command, home, fs):
-    """Control characters of a name are shown, not obeyed."""
     fs.touchz(f"{home}/a\x1b[31mred")
     assert pai_command("ls", home).stdout.endswith("  a\\x1b[31mred\n")
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["put", "gone", "/x"], 2, "LOCAL, gone, is not on this machine"),
-        (["put", "src"], 2, "Missing argument 'REMOTE'"),
-        (
-            ["put", "src", "relative"],
-            2,
-            "luigi-pai put: 'relative' is no path on this HDFS: it is relative; begin",
-        ),
-        (
-            ["put", "src", "s3://bucket/x"],
-            2,
-            "luigi-pai put: 's3://bucket/x' is no path on this HDFS: s3: is not",
-        ),
-        (["put", "src", "/x", "--jobs", "0"], 2, "0 is not in the range 1<=x<=64"),
-        (["put", "bad", "/x"], 1, "luigi-pai put: nothing of bad was sent: a:b: HDFS takes no ':' in a name"),
-        (["get", "/gone", "here"], 1, "FileNotFoundException"),
-        (
-            ["get", "/gone/*.txt", "here"],
-            1,
-            "/gone/*.txt: there is no such file, and patterns are not expanded;",
-        ),
-        (["rm", "/gone/*.txt"], 1, "/gone/*.txt: there is no such file, and patterns are not expanded;"),
-        (["ls", "/gone"], 1, "FileNotFoundException"),
-    ],
-)
+@pytest.mark.parametrize("transcript", transcripts("files"))
 @pytest.mark.usefixtures("home", "source")
-def test_failures_are_one_line_and_a_code(pai_command, tmp_path, words, code, said):
-    """1 for what failed, 2 for wrong usage; no traceback."""
+def test_a_transcript(transcript, pai_command, tmp_path):
+    """Failures are one line and a code: 1 for what failed, 2 for wrong usage."""
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "a:b").write_text("")
-    errors = pai_command(*words, expect=code).stderr
-    assert said in errors
-    if errors.startswith("luigi-pai"):
-        assert errors.count("\n") == 1
+    replay(transcript, pai_command, tmp_path)
 
 
 @pytest.mark.parametrize("words", [["put", "src", "/x"], ["get", "/x", "here"], ["ls", "/x"]])

@@ -31,8 +31,6 @@ taskRoles:
       - train --rate <% $parameters.rate %> --key <% $secrets.key %>
 """
 
-QUOTES = "if a text is meant, put it into quotes"
-
 CONFIG = {"jobName": "old", "image": "ubuntu", "taskRoles": [{"name": "ps_server", "command": "true"}]}
 
 PIPELINE = """
@@ -74,11 +72,6 @@ def test_a_transcript(transcript, run, tmp_path):
     replay(transcript, run, tmp_path)
 
 
-@pytest.mark.parametrize("release", ["9.9", "one", "0.1", "", "ltp-0.7", "ltp-1.6", "ltp-", "LTP 1.5"])
-def test_a_release_that_there_is_not(run, release):
-    assert "release" in run("validate", "--release", release, "train.yaml", expect=2).stderr
-
-
 def test_as_json(run, tmp_path):
     """A list with an object for each problem; nothing else on standard output."""
     (tmp_path / "wrong.yaml").write_text(PROTOCOL.replace("instances: 1", "instances: 0"))
@@ -91,58 +84,18 @@ def test_as_json(run, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("bad.yaml", "a: [1\nb: 2\n", "line "),
-        ("two.yaml", "a: 1\n---\nb: 2\n", "document"),
-        ("empty.yaml", "", ""),
         ("deep.json", "[" * 100_000, "cannot be read as JSON: maximum recursion depth"),
         ("long.json", f'{{"retryCount": {"9" * 5000}}}', "cannot be read as JSON: Exceeds the limit"),
-        ("empty.json", " \n", "empty.json: is empty; give a job config (JSON) or a job protocol (YAML)"),
-        ("notes.yaml", "# later\n\n", "is empty; give a job config (JSON) or a job protocol (YAML)"),
-        (
-            "my.cfg",
-            "# mine\n[OpenPai]\npai_url = x\npassword = hunter2\n\n[OpenPai:b]\nuser: c\nd = e\n  [f]\n",
-            "is a configuration file like luigi.cfg, not a job; give a job config (JSON)",
-        ),
-        (
-            "nan.json",
-            '{"extras": {"a": NaN}}',
-            f"JSON does not have NaN; {QUOTES}",
-        ),
-        ("bad.json", '{"jobName": }', "is not JSON, at column 13: Expecting value (line 1)"),
-        (
-            "comment.json",
-            '{\n  // old\n  "jobName": "a"}',
-            "is not JSON, at column 3: JSON has no comments; remove this one (line 2)",
-        ),
-        ("train.py", "print('a: 1')\n", "is a Python script, not a job file; write a job whose command"),
-        ("train", "# mine\n\nimport sys\n", "or run its tasks with luigi-pai run MODULE TASK"),
-        (
-            "train.sh",
-            "python train.py\n",
-            "is a shell script, not a job file; write a job whose command runs",
-        ),
-        ("train", "#!/bin/bash\nset -e\n", "is a shell script, not a job file"),
-        ("train", "#!/usr/bin/env python3\nx = 1\n", "is a Python script, not a job file"),
-        ("train.ipynb", '{"cells": []}', "is a notebook, not a job file; write a job whose command runs it"),
-        ("Dockerfile", "FROM python:3\n", "is a Dockerfile, not a job file; push the image that it builds"),
-        ("word.json", '["train"]', "is of type list; it must be an object"),
-        ("list.json", "[]", "is of type list; it must be an object"),
         ("large.yaml", PROTOCOL + "description: " + "x" * 102_400 + "\n", "102,"),
+        ("latin.yaml", "a: 1\nname: \xe9\n", "is not UTF-8; save it as UTF-8 (line 2)"),
     ],
 )
 def test_files_that_are_no_jobs(run, tmp_path, name, content, message):
-    """One clear line each, with exit code 1."""
-    (tmp_path / name).write_text(content)
+    """One clear line each, with exit code 1, as for those in tests/data/cli/job_files.txt."""
+    (tmp_path / name).write_text(content, "latin-1")
     (line,) = run("validate", name, expect=1).stdout.splitlines()
     assert line.startswith(f"{name}: ")
     assert message in line
-
-
-def test_a_file_that_is_not_utf_8(run, tmp_path):
-    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nname: \xe9\n")
-    assert run("validate", "latin.yaml", expect=1).stdout == (
-        "latin.yaml: is not UTF-8; save it as UTF-8 (line 2)\n"
-    )
 
 
 def test_convert(run):
@@ -190,23 +143,3 @@ def test_render_a_file_as_it_is(run, tmp_path):
     )
     (tmp_path / "plain.yaml").write_text(text)
     assert run("render", "plain.yaml").stdout == text
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["no.yaml"], "no.yaml is not a file; give a file, or MODULE TASK"),
-        (["nomodule", "New"], "No module named 'nomodule'; is the folder of nomodule on PYTHONPATH?"),
-        (["pipeline", "Other"], "Other is neither a PaiTask nor a PaiProtocolTask"),
-        (["pipeline", "Nothing"], "Nothing"),
-        (
-            ["pipeline", "NoFile"],
-            "NoFile of pipeline: [Errno 2] protocol of NoFile: there is no such file; a path is",
-        ),
-        (["broken", "New"], "No module named 'not_installed'; broken imports it"),
-        (["pipeline", "New"], "rate"),
-        (["pipeline", "New", "--rate", "x"], "x"),
-    ],
-)
-def test_render_what_is_not_there(run, words, message):
-    assert message in run("render", *words, expect=2).stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import luigi.configuration
@@ -16,7 +14,6 @@ from luigi_pai import reset_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from luigi_pai.local import LocalPai
 
@@ -45,25 +42,10 @@ def gpu2(cluster: LocalPai, local_pai_v2: LocalPai, further: Callable[..., None]
 
 
 @pytest.fixture
-def job(gpu2: LocalPai, pai_command: Callable[..., Any], tmp_path: Path, name: str) -> str:
+def job(gpu2: LocalPai, pai_command: Callable[..., Any], protocol_file, name: str) -> str:
     """The name of a job that was submitted to gpu2, and has ended there."""
-    protocol = {
-        "protocolVersion": 2,
-        "name": name,
-        "type": "job",
-        "prerequisites": [{"name": "img", "type": "dockerimage", "uri": "python:3"}],
-        "taskRoles": {
-            "worker": {
-                "instances": 1,
-                "dockerImage": "img",
-                "resourcePerInstance": {"cpu": 1, "memoryMB": 200, "gpu": 0},
-                "commands": ["echo on gpu2; exit 3"],
-            }
-        },
-    }
-    file = tmp_path / "job.yaml"
-    file.write_text(json.dumps(protocol))
-    said = pai_command("submit", "--cluster", "gpu2", "--wait", str(file), expect=1)
+    file = protocol_file(name, "echo on gpu2; exit 3")
+    said = pai_command("submit", "--cluster", "gpu2", "--wait", file, expect=1)
     assert said.stdout == f"{name}\n"
     assert name in [job["name"] for job in gpu2.jobs()]
     return name
@@ -181,21 +163,16 @@ def test_doctor_finds_a_misspelled_cluster(pai_command):
 
 
 @pytest.mark.slow
-def test_completion_shows_nothing_of_a_configuration_that_cannot_be_read(tmp_path):
+def test_completion_shows_nothing_of_a_configuration_that_cannot_be_read(tmp_path, as_process):
     """A traceback in the middle of a command line has the line that is wrong."""
     (tmp_path / "luigi.cfg").write_text("password = hidden\n")
     words = "luigi-pai list --cluster gpu2 --all"
-    about = {"_LUIGI_PAI_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
-    command = [sys.executable, "-m", "luigi_pai"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, **about}, capture_output=True, check=False
-    )
-    assert done.stderr == b""
-    assert done.stdout == b"plain,--all-users\n"
+    done = as_process(_LUIGI_PAI_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="4")
+    assert (done.stdout, done.stderr) == ("plain,--all-users\n", "")
 
 
 @pytest.mark.slow
-def test_plan_and_run(gpu2, cluster, name, tmp_path, monkeypatch, pai_command):
+def test_plan_and_run(gpu2, cluster, name, tmp_path, monkeypatch, pai_command, as_process):
     """--cluster before MODULE is of the command; after it, it is a parameter of the task."""
     module = name.replace("-", "_")
     (tmp_path / f"{module}.py").write_text(MODULE.replace("NAME", name))
@@ -207,8 +184,7 @@ def test_plan_and_run(gpu2, cluster, name, tmp_path, monkeypatch, pai_command):
     monkeypatch.syspath_prepend(tmp_path)
     there = ("--cluster=gpu2", module, "OnOneCluster")
     assert "OnOneCluster()  to submit" in pai_command("plan", *there, expect=1).stdout
-    command = [sys.executable, "-m", "luigi_pai", "run", "--cluster", "gpu2", module, "OnOneCluster"]
-    subprocess.run([*command, "--local-scheduler"], check=True, timeout=60)
+    as_process("run", "--cluster", "gpu2", module, "OnOneCluster", "--local-scheduler")
     assert name in [job["name"] for job in gpu2.jobs()]
     assert name not in [job["name"] for job in cluster.jobs()]
     reset_clusters()

@@ -71,34 +71,24 @@ def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys, monkey
     assert capsys.readouterr().err == f"luigi-pai status: {line}\n"
 
 
-def test_a_configuration_in_another_encoding_is_named(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("encoding", "why"),
+    [
+        ("latin-1", "is not UTF-8; save it as UTF-8"),
+        ("utf-8-sig", "begins with a byte order mark (BOM); save it as UTF-8 without BOM"),  # as on Windows
+    ],
+)
+def test_a_configuration_in_another_encoding_is_named(tmp_path, capsys, encoding, why):
     path = tmp_path / "luigi.cfg"
-    path.write_bytes("[OpenPai]\npassword = süß\n".encode("latin-1"))
+    path.write_text("[OpenPai]\npassword = süß\n", encoding)
     with pytest.raises(SystemExit) as caught, failures_of_status():
         configparser.ConfigParser().read(path, encoding="utf-8")
     assert caught.value.code == 2
-    assert (
-        capsys.readouterr().err
-        == f"luigi-pai status: luigi.cfg cannot be read: {path} is not UTF-8; save it as UTF-8\n"
-    )
-    with pytest.raises(UnicodeDecodeError), failures_of_status():
-        b"\xe4".decode()
+    assert capsys.readouterr().err == f"luigi-pai status: luigi.cfg cannot be read: {path} {why}\n"
 
 
-def test_an_unexpected_error_keeps_its_traceback():
+@pytest.mark.parametrize("error", [ZeroDivisionError(), UnicodeDecodeError("ascii", b"\xe4", 0, 1, "")])
+def test_an_unexpected_error_keeps_its_traceback(error):
     """A defect of the program is not a failure of the command."""
-    with pytest.raises(ZeroDivisionError), failures_of_status():
-        raise ZeroDivisionError
-
-
-def test_a_byte_order_mark_is_named(tmp_path, capsys):
-    """Editors of Windows write one, and Luigi takes it for a part of the first line."""
-    path = tmp_path / "luigi.cfg"
-    path.write_text("[OpenPai]\npassword = hunter22\n", encoding="utf-8-sig")
-    with pytest.raises(SystemExit) as caught, failures_of_status():
-        configparser.ConfigParser().read(path, encoding="utf-8")
-    assert caught.value.code == 2
-    assert capsys.readouterr().err == (
-        f"luigi-pai status: luigi.cfg cannot be read: {path} begins with a byte order mark (BOM); save it as "
-        "UTF-8 without BOM\n"
-    )
+    with pytest.raises(type(error)), failures_of_status():
+        raise error

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import base64
 import math
+from pathlib import Path
 
 import pytest
 import requests
+import yaml
 from faulty_pai import PASSWORD, RELEASES, USER, FaultyPai
-
-JOB = {
-    "protocolVersion": 2,
-    "name": "train",
-    "type": "job",
-    "prerequisites": [{"name": "img", "type": "dockerimage", "uri": "python:3"}],
-    "taskRoles": {
-        "w": {
-            "instances": 2,
-            "dockerImage": "img",
-            "resourcePerInstance": {"cpu": 1, "memoryMB": 200, "gpu": 0},
-            "commands": ["true"],
-        }
-    },
-}
 
 
 @pytest.fixture
@@ -34,45 +21,48 @@ def server(settings):
     server.close()
 
 
-def add(server, release, name="train", **about):
-    """Let a server be of a release and have a job."""
-    server.release = release
-    config = {**JOB, "name": name, **about.pop("config", {})}
-    server.add(name, task_codes={}, **about).config = config
+@pytest.fixture
+def add(server, protocol_file):
+    """Let the server be of a release and have a job."""
+
+    def add(release, name="train", *, config=None, **about):
+        server.release = release
+        document = yaml.safe_load(Path(protocol_file(name, instances=2)).read_text("utf-8"))
+        server.add(name, task_codes={}, **about).config = {**document, **(config or {})}
+
+    return add
 
 
 @pytest.mark.parametrize(("release", "told"), [("0.15.0", False), ("1.0.1", False), ("1.8.0", True)])
-def test_logs_are_recommended_where_they_can_be_read(server, pai_command, tmp_path, release, told):
+def test_logs_are_recommended_where_they_can_be_read(add, pai_command, protocol_file, release, told):
     """By status, of a running and of a failed job, and by submit: before 1.4 servers give none out."""
-    add(server, release, runs_for=1000.0)
+    add(release, runs_for=1000.0)
     assert ("luigi-pai logs -f train" in pai_command("status", "train").stdout) == told
-    add(server, release, "broken", ends_as="FAILED", exit_code=1)
+    add(release, "broken", ends_as="FAILED", exit_code=1)
     assert ("luigi-pai logs broken" in pai_command("status", "broken").stdout) == told
-    file = tmp_path / "job.yaml"
-    file.write_text(str({**JOB, "name": "new"}), encoding="utf-8")
-    submitted = pai_command("submit", str(file)).stderr
+    submitted = pai_command("submit", protocol_file("new")).stderr
     assert "page: " in submitted
     assert ("luigi-pai logs -f new" in submitted) == told
 
 
-def test_a_server_that_gives_no_logs_out_says_it_once(server, pai_command):
+def test_a_server_that_gives_no_logs_out_says_it_once(add, server, pai_command):
     """Not for each task, and with the page where a person finds them."""
-    add(server, "1.0.1")
+    add("1.0.1")
     page = f"{server.url}/job-detail.html?username={USER}&jobName=train"
     expected = f"luigi-pai logs: OpenPAI before 1.4 serves no logs; see {page}\n"
     assert pai_command("logs", "train", expect=1).stderr == expected
 
 
-def test_a_job_with_secrets_is_not_to_be_submitted_like(server, pai_command):
+def test_a_job_with_secrets_is_not_to_be_submitted_like(add, pai_command):
     """Servers do not give secrets out."""
-    add(server, "1.8.0", ends_as="FAILED", exit_code=1, config={"secrets": "******"})
+    add("1.8.0", ends_as="FAILED", exit_code=1, config={"secrets": "******"})
     text = pai_command("status", "train").stdout
     assert "--like" not in text
     assert "again: run its Luigi task again, or submit its file" in text
 
 
-def test_a_job_with_a_number_out_of_range_is_not_submitted_again(server, pai_command, monkeypatch):
-    add(server, "1.8.0", ends_as="FAILED", exit_code=1)
+def test_a_job_with_a_number_out_of_range_is_not_submitted_again(add, pai_command, monkeypatch):
+    add("1.8.0", ends_as="FAILED", exit_code=1)
     monkeypatch.setattr("luigi_pai.api.cluster.Cluster.config", lambda *_: {"jobName": math.inf})
     text = pai_command("submit", "--like", "train", expect=1).stderr
     assert text.startswith("luigi-pai submit: job train as the server sends it is not a job: ")
@@ -89,9 +79,9 @@ def test_ssh_without_such_a_job_is_a_sentence(server, pai_command, release):
 @pytest.mark.parametrize(
     "words", [("status", "train"), ("list",), ("stop", "train", "--yes"), ("logs", "train")]
 )
-def test_a_database_that_is_down_is_exit_code_3(server, pai_command, words):
+def test_a_database_that_is_down_is_exit_code_3(add, server, pai_command, words):
     """As a server that is not there: nothing is wrong with the job."""
-    add(server, "1.8.0", runs_for=1000.0)
+    add("1.8.0", runs_for=1000.0)
     body = {"message": "There is a problem with your database connection."}
     server.fail("GET", "/jobs", 500, times=float("inf"), body=body)
     pai_command(*words, expect=3)

@@ -108,20 +108,16 @@ def folder(here_modules: Path, cluster, name: str, settings) -> Path:
     return tmp_path
 
 
-def luigi_pai(folder: Path, *words: str, expect: int = 0) -> str:
-    """Run luigi-pai in a folder, and return all that it prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "luigi_pai", *words],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == expect, done.stdout
-    assert "Traceback" not in done.stdout
-    return done.stdout
+@pytest.fixture
+def run(folder, as_process) -> Callable[..., str]:
+    """Run luigi-pai run in a process, and return all that it prints: standard error comes last."""
+    del folder  # the current folder
+
+    def run(*words: str, expect: int = 0) -> str:
+        done = as_process("run", "pipeline", *words, "--local-scheduler", expect=expect)
+        return done.stdout + done.stderr
+
+    return run
 
 
 @pytest.fixture
@@ -149,7 +145,7 @@ def has_run(cluster, name: str) -> Callable[..., None]:
     return run
 
 
-def test_the_tree_before_between_and_after(folder, plan, has_run):
+def test_the_tree_before_between_and_after(run, plan, has_run):
     """Jobs to submit with their GPUs, what is done, what waits for it; nothing is submitted."""
     assert plan("Report", expect=1).splitlines() == [
         "Report()  blocked",
@@ -161,7 +157,7 @@ def test_the_tree_before_between_and_after(folder, plan, has_run):
     has_run(2, "exit 1")
     tree = json.loads(plan("Report", "--json", expect=1))
     assert [(one["state"], one["attempt"]) for one in tree["requires"]] == [("done", 1), ("to submit", 2)]
-    luigi_pai(folder, "run", "pipeline", "Report", "--local-scheduler")
+    run("Report")
     assert plan("Report") == "Report()  done\n0 jobs to submit\n"
 
 
@@ -206,10 +202,10 @@ def test_a_module_or_task_that_is_not_there(plan, pai_command):
     assert "Nothing" in plan("Nothing", expect=2)
 
 
-def test_a_task_that_cannot_be_made_is_one_line(folder, plan):
+def test_a_task_that_cannot_be_made_is_one_line(run, plan):
     text = plan("Bare", expect=2)
     assert re.fullmatch(r"luigi-pai plan: Bare of pipeline \(pipeline.py:\d+\) has no image, no name\n", text)
-    text = luigi_pai(folder, "run", "pipeline", "Broken", "--local-scheduler", expect=2)
+    text = run("Broken", expect=2)
     assert text.startswith("luigi-pai run: Broken of pipeline cannot be made: RuntimeError: oh no (")
     assert re.search(r"/pipeline.py:\d+\)\n$", text)
 
@@ -241,19 +237,19 @@ def test_a_sweep_that_would_not_run_has_no_plan(plan, sweep, problem):
     assert f"sweep '{sweep}' was not submitted: 1 problem in its description\n  {problem}" in text
 
 
-def test_a_server_that_is_not_there_is_one_line(folder):
+def test_a_server_that_is_not_there_is_one_line(folder, run):
     """Not what urllib3 says of requests that are repeated."""
     text = (folder / "luigi.cfg").read_text()
     text = re.sub("pai_url = .*", "pai_url = http://127.0.0.1:9\npoll_patience = 1", text)
     (folder / "luigi.cfg").write_text(text)
-    shown = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler", expect=4)
+    shown = run("Train", "--number", "1", expect=4)
     assert shown.count("\n") == 1
     assert "cannot reach http://127.0.0.1:9" in shown
 
 
-def test_a_run_with_nothing_to_do_says_so(folder, has_run):
+def test_a_run_with_nothing_to_do_says_so(run, has_run):
     has_run(1)
-    text = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
+    text = run("Train", "--number", "1")
     assert re.fullmatch(r"\d\d:\d\d:\d\d  Nothing to run: the task is complete\n", text)
 
 
@@ -266,13 +262,13 @@ def test_a_protocol_whose_file_is_not_there(settings, pai_command, command):
     assert "protocol of Missing: there is no such file" in text
 
 
-def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
+def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(run, name):
     """Not Luigi's bookkeeping, and no traceback."""
-    text = luigi_pai(folder, "run", "pipeline", "Train", "--number", "7", "--local-scheduler")
+    text = run("Train", "--number", "7")
     assert f"Submitted job {name}-7 to http://" in text
     assert text.endswith(f"  Job {name}-7: SUCCEEDED, 1 task\n")
     failing = ("--number", "8", "--command", "echo oh no >&2; exit 9")
-    text = luigi_pai(folder, "run", "pipeline", "Train", *failing, "--local-scheduler", expect=1)
+    text = run("Train", *failing, expect=1)
     assert f"job '{name}-8' ended as FAILED with exit code 9" in text
     assert "oh no" in text
     assert "INFO" not in text
@@ -282,15 +278,15 @@ def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
     ("text", "said"),
     [
         ("password = hidden", "line 1: this is in no section"),
-        ("[OpenPai]\nhidden", "line 2: this is no key = value"),
+        ("[OpenPai]\nhidden", "line 2: this is not key = value"),
         ("[OpenPai]\npassword = hidden ä", "is not UTF-8"),
         ("[core]\nno_lock = hidden", "parsing the default value of 'no_lock'"),
     ],
 )
-def test_run_shows_no_line_of_a_configuration_that_cannot_be_read(folder, text, said):
+def test_run_shows_no_line_of_a_configuration_that_cannot_be_read(folder, text, said, run):
     """A traceback of configparser shows the line, which may be a password."""
     (folder / "luigi.cfg").write_bytes(text.encode("latin-1"))
-    shown = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler", expect=2)
+    shown = run("Train", "--number", "1", expect=2)
     assert shown.count("\n") == 1
     assert said in shown
     assert "hidden" not in shown

@@ -70,57 +70,51 @@ def start(tmp_path: Path, temporary: Path) -> Callable[..., subprocess.Popen[str
     return start
 
 
-def end(run: subprocess.Popen[str], folder: Path) -> str:
-    """Let a run end, and return what it has printed."""
-    (folder / "ready").touch()
-    text, _ = run.communicate(timeout=60)
-    return text
+@pytest.fixture
+def end(tmp_path: Path) -> Callable[..., str]:
+    """Let a run end, check its exit code, and return what it has printed."""
+
+    def end(run: subprocess.Popen[str], *, folder: str = "here", expect: int = 0) -> str:
+        if expect == 0:
+            (tmp_path / folder / "ready").touch()
+        text, _ = run.communicate(timeout=60)
+        assert run.returncode == expect, text
+        return text
+
+    return end
 
 
-def test_the_same_command_in_the_same_folder(start, tmp_path):
+def test_the_same_command_in_the_same_folder(start, end, tmp_path, temporary):
     """The text says what is locked, by which process, and how to go on; --no-lock goes on."""
     first = start("here")
     wait_until((tmp_path / "here" / "began").exists)
-    second = start("here")
-    text, _ = second.communicate(timeout=60)
-    assert second.returncode == 4, text
+    text = end(start("here"), expect=4)
     assert re.search(r"Pid\(s\) \{\d+\} already running", text)
     assert (
         "this command already runs in this folder, as the process above. Wait for its end, or end it" in text
     )
-    third = start("here", "--no-lock")
-    assert "Pid(s)" not in end(third, tmp_path / "here")
-    assert third.returncode == 0
-    end(first, tmp_path / "here")
-    assert first.returncode == 0
-
-
-def test_the_same_words_in_another_folder(start, tmp_path):
-    """They are another pipeline."""
-    first = start("here")
-    wait_until((tmp_path / "here" / "began").exists)
-    second = start("there")
-    assert "Pid(s)" not in end(second, tmp_path / "there")
-    assert second.returncode == 0
+    assert "Pid(s)" not in end(start("there"), folder="there"), "the same words are another pipeline there"
     assert first.poll() is None
-    end(first, tmp_path / "here")
+    assert "Pid(s)" not in end(start("here", "--no-lock"))
+    end(first)
+    (folder,) = temporary.iterdir()
+    assert folder.name == f"luigi-pai-{os.getuid()}"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700, "nobody else reaches the files in it"
 
 
-def test_a_lock_folder_of_the_users_choice(start, tmp_path, temporary):
+def test_a_lock_folder_of_the_users_choice(start, end, tmp_path, temporary):
     """As luigi takes it from luigi.cfg."""
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "luigi.cfg").write_text(f"[core]\nlock_pid_dir = {tmp_path}/locks\n")
-    run = start("here")
-    assert end(run, tmp_path / "here") == ""
+    assert end(start("here")) == ""
     assert len(list((tmp_path / "locks").iterdir())) == 1
     assert list(temporary.iterdir()) == []
 
 
 @two_accounts
-def test_another_users_folder_is_not_written_to(start, tmp_path, temporary):
+def test_another_users_folder_is_not_written_to(start, end, tmp_path, temporary):
     """Another user of the machine makes Luigi's own folder first, with a link to a file of this user's."""
-    first = start("here")
-    end(first, tmp_path / "here")
+    end(start("here"))
     command = (tmp_path / "here" / "cmdline").read_bytes().replace(b"\0", b" ").rstrip()
     trap = temporary / "luigi"
     trap.mkdir(exist_ok=True)
@@ -131,55 +125,32 @@ def test_another_users_folder_is_not_written_to(start, tmp_path, temporary):
     os.chown(trap, OTHER, OTHER)
     os.lchown(link, OTHER, OTHER)
     (tmp_path / "here" / "done").unlink()
-    second = start("here")
-    assert end(second, tmp_path / "here") == ""
-    assert second.returncode == 0
+    assert end(start("here")) == ""
     assert not target.exists()
     assert list(trap.iterdir()) == [link]
 
 
-def of_another_user(folder: Path) -> None:
-    folder.mkdir(mode=0o700)
-    os.chown(folder, OTHER, OTHER)
-
-
-def a_link(folder: Path) -> None:
-    folder.symlink_to(folder.parent)
-
-
-def open_to_all(folder: Path) -> None:
-    folder.mkdir()
-    folder.chmod(0o777)
-
-
 @pytest.mark.parametrize(
-    ("make", "why", "goes_on"),
+    ("kind", "why"),
     [
-        pytest.param(of_another_user, "belongs to another user", False, marks=two_accounts),
-        (a_link, "is not a folder", False),
-        (open_to_all, "is open to other users", True),
+        pytest.param("another user's", "belongs to another user", marks=two_accounts),
+        ("a link", "is not a folder"),
+        ("open", "is open to other users"),
     ],
 )
-def test_a_folder_that_is_not_this_users_alone_is_not_used(start, tmp_path, temporary, make, why, goes_on):
+def test_a_folder_that_is_not_this_users_alone_is_not_used(start, end, temporary, kind, why):
     """The command ends; --no-lock goes on."""
     folder = temporary / f"luigi-pai-{os.getuid()}"
-    make(folder)
-    run = start("here")
-    text, _ = run.communicate(timeout=60)
-    assert run.returncode == 2, text
-    assert text == (
+    if kind == "a link":
+        folder.symlink_to(temporary)
+    else:
+        folder.mkdir()
+        folder.chmod(0o777 if kind == "open" else 0o700)
+    if kind == "another user's":
+        os.chown(folder, OTHER, OTHER)
+    assert end(start("here"), expect=2) == (
         f"luigi-pai run: no lock can be held: {folder} {why}. Remove it, set TMPDIR to another folder, "
         "or add --no-lock\n"
     )
-    if goes_on:
-        run = start("here", "--no-lock")
-        assert end(run, tmp_path / "here") == ""
-        assert run.returncode == 0
-
-
-def test_the_folder_is_this_users_alone(start, tmp_path, temporary):
-    """It is entered by nobody else, so that the files in it are reached by nobody else."""
-    end(start("here"), tmp_path / "here")
-    (folder,) = temporary.iterdir()
-    assert folder.name == f"luigi-pai-{os.getuid()}"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    if kind == "open":
+        assert end(start("here", "--no-lock")) == ""

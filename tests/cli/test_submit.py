@@ -117,7 +117,7 @@ def test_a_stored_job_with_secrets_is_not_submitted_with_asterisks(pai_command, 
     stored = tmp_path / "stored.yaml"
     stored.write_text(result.stdout)
     refused = pai_command("submit", str(stored), "--name", f"{name}-b", expect=2).stderr
-    assert f"{stored} has ****** in place of secrets: fill them in" in refused
+    assert f"{stored} has ****** instead of secrets: fill them in" in refused
 
 
 @on_v2

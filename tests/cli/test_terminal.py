@@ -7,11 +7,11 @@ import os
 import pty
 import re
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cli_commands import cli_commands
-from terminal import ESCAPE, on_terminal
+from terminal import ESCAPE, on_terminal, read_terminal
 
 from luigi_pai.cli import main
 
@@ -75,22 +75,11 @@ def printed(request, monkeypatch):
             code = called(words, output)
             return code, output.buffer.getvalue().decode()
         own, its = pty.openpty()
-        parts = []
-
-        def read():
-            try:
-                while part := os.read(own, 65536):
-                    parts.append(part)
-            except OSError:  # the other side was closed
-                pass
-
-        reader = threading.Thread(target=read)
-        reader.start()
-        with os.fdopen(its, "w", encoding="utf-8") as output:
-            code = called(words, output)
-        reader.join()
-        os.close(own)
-        return code, b"".join(parts).decode().replace("\r\n", "\n")
+        with ThreadPoolExecutor() as pool:
+            shown = pool.submit(read_terminal, own)
+            with os.fdopen(its, "w", encoding="utf-8") as output:
+                code = called(words, output)
+            return code, shown.result()
 
     def called(words, output):
         with monkeypatch.context() as patched:

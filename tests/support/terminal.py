@@ -10,7 +10,7 @@ import struct
 import subprocess
 import termios
 
-__all__ = ["ESCAPE", "on_terminal"]
+__all__ = ["ESCAPE", "on_terminal", "read_terminal"]
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """Escape sequences of colours and of the cursor."""
@@ -28,14 +28,17 @@ def on_terminal(command, *, columns=80, rows=24, **how):
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=its, stderr=its, **how) as process:
         os.close(its)
-        parts = []
-        while True:
-            try:
-                part = os.read(own, 65536)
-            except OSError:  # how Linux says that the other side was closed
-                break
-            if not part:
-                break
+        text = read_terminal(own)
+    return process.returncode, text
+
+
+def read_terminal(own):
+    """Return all that is written to a terminal until its other side is closed."""
+    parts = []
+    try:
+        while part := os.read(own, 65536):
             parts.append(part)
+    except OSError:  # how Linux reports that the other side was closed
+        pass
     os.close(own)
-    return process.returncode, b"".join(parts).decode("utf-8", "replace").replace("\r\n", "\n")
+    return b"".join(parts).decode("utf-8", "replace").replace("\r\n", "\n")
