@@ -34,7 +34,9 @@ def section_values(section: str, given: Container[str] = ()) -> dict[str, Any]:
     Raises:
         ConfigError: values cannot be read. The message names each key. It contains no values, in contrast
             to the errors of parsers, because one may be a password.
+        configparser.Error: a configuration file cannot be parsed.
     """
+    configuration()  # raises the errors of files, which are not those of a key
     values, problems = {}, []
     for key, setting in SETTINGS.items():
         if key in given:

@@ -97,3 +97,40 @@ def test_luigi_reads_the_same(results, name):
     """The files, their sections, and the value or error of each key of [OpenPai]."""
     ours, theirs = results[name]
     assert ours == theirs
+
+
+WITHOUT_TASKS = """
+import sys
+from luigi_pai.cli import main
+for line in ("list", "status x", "logs x", "stop x", "clusters", "submit --like x"):
+    words = line.split()
+    try:
+        main(words)
+    except SystemExit as end:
+        print(words[0], end.code)
+print([name for name in sys.modules if name.partition(".")[0] == "luigi"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "code", "error"),
+    [
+        ("[OpenPai]\npai_url = http://127.0.0.1:9\n", 3, "cannot reach http://127.0.0.1:9"),
+        ("[OpenPai]\npassword = ${NO_SUCH_VARIABLE}\n", 2, "password needs the environment variable NO_SUCH"),
+        (
+            "pai_url = http://127.0.0.1:9\n",
+            2,
+            "luigi.cfg cannot be read: luigi.cfg, line 1: this is in no",
+        ),
+    ],
+)
+def test_a_command_without_a_task_does_not_import_luigi(text, code, error, tmp_path):
+    """Luigi takes longer to import than all the rest."""
+    (tmp_path / "luigi.cfg").write_text(text)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("LUIGI_")}
+    command = [sys.executable, "-c", WITHOUT_TASKS]
+    run = subprocess.run(command, cwd=tmp_path, env=kept, capture_output=True, text=True, check=True)
+    commands = ("list", "status", "logs", "stop", "clusters", "submit")
+    assert run.stdout.splitlines() == [*(f"{command} {code}" for command in commands), "[]"]
+    assert run.stderr.count(error) == len(commands)
