@@ -39,6 +39,9 @@ class Train(PaiTask):
     def tasks(self):
         return [TaskRole("main", self.command, memoryMB=100, gpuNumber=2)]
 
+class Fast(Train):
+    fast = luigi.BoolParameter()
+
 class Held(Train):
     def forecast(self):
         return Forecast("blocked", 1, "job 'x' was submitted 62 hours ago")
@@ -200,6 +203,26 @@ def test_a_module_or_task_that_is_not_there(plan, pai_command):
     said = pai_command("plan", "nothing", "T", expect=2).stderr
     assert "is the folder of nothing on PYTHONPATH?" in said
     assert "Nothing" in plan("Nothing", expect=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["number=1"], "number=1 is not an option; write --number 1"),
+        (["--numbr", "1"], "there is no option --numbr (did you mean '--number'?)"),
+        (["--number", "x"], "--number x is not a value of a IntParameter: "),
+        (
+            ["--fast", "True"],
+            "--fast takes no value: write --fast alone for True, and leave it out for False",
+        ),
+        (
+            ["--fast"],
+            "--number is missing; write Fast --number VALUE, or number = VALUE in [Fast] of luigi.cfg",
+        ),
+    ],
+)
+def test_words_that_are_not_options_of_the_task(plan, words, said):
+    assert plan("Fast", *words, expect=2).startswith(f"luigi-pai plan: Fast of pipeline: {said}")
 
 
 def test_a_task_that_cannot_be_made_is_one_line(run, plan):

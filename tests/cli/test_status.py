@@ -213,4 +213,6 @@ def test_a_table_fits_a_terminal(monkeypatch):
     assert max(map(len, lines)) == 80
     assert lines[1].startswith("aaaa")
     assert "…" in lines[1]
+    monkeypatch.setenv("COLUMNS", "5")
+    assert len(list(table(["NAME", "STATE", "CLUSTER"], rows))[1]) == 8 + 2 + 7 + 2 + 8, "not less than 8"
     assert list(fields([("why", "a\nb"), ("none", "")])) == ["  why  a", "       b"]
