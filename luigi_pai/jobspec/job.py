@@ -20,6 +20,8 @@ from luigi_pai.jobspec.paths import leaves, list_of, path_text
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+__all__ = ["FS_URI", "UNSET", "PaiJob", "Port", "TaskRole", "Unset", "default_output", "slot_to_dict"]
+
 
 class Unset(Enum):
     """The type of ``UNSET``."""
