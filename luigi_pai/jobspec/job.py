@@ -20,7 +20,7 @@ from luigi_pai.jobspec.paths import leaves, list_of, path_text
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FS_URI", "UNSET", "PaiJob", "Port", "TaskRole", "Unset", "default_output", "slot_to_dict"]
+__all__ = ["UNSET", "PaiJob", "Port", "TaskRole", "Unset", "slot_to_dict"]
 
 
 class Unset(Enum):
@@ -104,8 +104,7 @@ class _Fields:
         """Construct an object from those fields of a document that the constructor takes."""
         if not isinstance(document, Mapping):
             raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
-        taken = inspect.signature(cls).parameters
-        given = {key: value for key, value in document.items() if key in taken}
+        given = {key: document[key] for key in inspect.signature(cls).parameters if key in document}
         return cls(**{key: given[key] for key in given if given[key] is not None or key in _NULL_IS_A_VALUE})
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -322,8 +321,7 @@ class PaiJob(_Fields):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job as plain dicts and lists, with the content of ``to_json``."""
-        document: dict[str, Any] = json.loads(self.to_json())
-        return document
+        return dict(json.loads(self.to_json()))
 
 
 def methods_in(job: PaiJob) -> list[str]:
