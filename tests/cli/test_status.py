@@ -137,6 +137,14 @@ def test_stop_goes_on_after_an_error_of_the_server(pai, pai_command, settings):
     assert "two was asked to stop; whether it has ended is unknown: " in result.stderr
 
 
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
+def test_a_list_that_fails_is_the_error_of_a_job_that_is_not_there(pai, pai_command, release):
+    """A later submission of the job may be in the list."""
+    pai.release = release
+    pai.fail("GET", "/jobs(?!/)", 403, body={"code": "ForbiddenUserError", "message": "no lists"})
+    assert "no lists" in pai_command("status", "nosuch", expect=1).stderr
+
+
 @pytest.mark.slow
 @on_v2
 def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
