@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -23,6 +24,9 @@ extensions = [
 ]
 exclude_patterns = ["extension", "static"]
 smartquotes = False  # -- is the beginning of an option
+# a11y_pygments, a style, lets all loggers print
+logging.getLogger("luigi-interface").setLevel(logging.WARNING)
+
 nitpicky = True
 # Names of other libraries: their documentation is not read while this one is built.
 nitpick_ignore_regex = [("py:.*", r"(?!luigi_pai\.).*")]
@@ -32,12 +36,12 @@ nitpick_ignore = [
     for name in (
         "api.caches.Lookup",
         "api.clock.Clock",
-        "files.hdfs.reader.BufferedHdfsReader",
         "files.storage.volume.MountedVolume",
         "files.writer.HdfsWriter",
         "sweep.grids.T",
-        "sweep.results.Summary",
+        "sweep.sheet.Summary",
         "tasks.job_task.JobTask",
+        "tasks.task_work.Forecast",
         "jobspec.dialects.yaml_text.Document",
     )
 ]

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
 """Environment variable with the NAME of ``[OpenPai:NAME]`` for tasks and commands that name no cluster."""
-NO_FILE = "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH"
 FIRST_FILE = "copy luigi.cfg.example to luigi.cfg and fill it in, or write luigi-pai local -- COMMAND"
 
 _Written = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -162,6 +161,13 @@ def unreadable_files(section: str) -> list[str]:
     ]
 
 
+def no_file() -> str:
+    """Return the message that there is no luigi.cfg, with the places where it is looked for."""
+    path = os.environ.get("LUIGI_CONFIG_PATH")
+    variable = f"LUIGI_CONFIG_PATH ({path})" if path else "LUIGI_CONFIG_PATH"
+    return f"no luigi.cfg was found in this folder, in /etc/luigi, or at {variable}"
+
+
 def ignored_files() -> list[str]:
     """Return a message for each file that Luigi does not read, although it is named like a configuration."""
     try:
@@ -196,7 +202,7 @@ def addressed(error: PaiApiError, cluster: str | None = None) -> PaiApiError:
     there = missing_section(section) or f"[{section}] of {', '.join(files)} does not have it"
     unset = f"pai_url is not set: {there}"
     if not files:
-        unset = "; ".join([f"pai_url is not set: {NO_FILE}", *(ignored_files() or [FIRST_FILE])])
+        unset = "; ".join([f"pai_url is not set: {no_file()}", *(ignored_files() or [FIRST_FILE])])
     unset = next(iter(unreadable_files(section)), unset)
     return error.reworded(f"{unset}. At the default address: {error}")
 
@@ -225,7 +231,7 @@ def chosen_section(cluster: str | None) -> str:
         return section
     where = "" if cluster else f", which {CLUSTER_VARIABLE} names,"
     known = [name for name in sections if name == SECTION or name.startswith(_PREFIX)] or sections
-    there = f"it has {', '.join(f'[{name}]' for name in known)}" if known else NO_FILE
+    there = f"it has {', '.join(f'[{name}]' for name in known)}" if known else no_file()
     hint = f"; {advice}" if (advice := misspelled_clusters().get(section)) else ""
     raise ConfigError(
         f"cluster {str(name)!r}{where} is not in luigi.cfg: there is no section [{section}]; {there}{hint}"

@@ -14,7 +14,6 @@ from luigi_pai.api.request_limits import Kind
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import (
     FIRST_FILE,
-    NO_FILE,
     SECTION,
     chosen_section,
     cluster_option,
@@ -23,6 +22,7 @@ from luigi_pai.config_file import (
     ignored_files,
     missing_section,
     misspelled_clusters,
+    no_file,
     unknown_keys,
 )
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
@@ -102,7 +102,7 @@ def _configuration() -> Iterator[Check]:
     if files:
         yield Check("configuration", "ok", f"read {', '.join(files)}")
     else:
-        yield Check("configuration", "warn", NO_FILE, FIRST_FILE)
+        yield Check("configuration", "warn", no_file(), FIRST_FILE)
     yield from (Check("configuration", "warn", problem) for problem in ignored_files())
     for problem in misspelled_clusters().values():
         yield Check("configuration", "warn", problem, "as written, the section names no cluster")

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from luigi_pai.cli.failures import plain_failures
-from luigi_pai.config_file import FIRST_FILE, NO_FILE
+from luigi_pai.config_file import FIRST_FILE, no_file
 from luigi_pai.errors import (
     ClusterUnreachable,
     ConfigError,
@@ -41,7 +41,7 @@ def failures_of_status(interrupted="stopped"):
         (
             ClusterUnreachable("cannot reach http://h"),
             2,
-            f"pai_url is not set: {NO_FILE}; {FIRST_FILE}. At the default address: cannot reach http://h",
+            f"pai_url is not set: {no_file()}; {FIRST_FILE}. At the default address: cannot reach http://h",
         ),
         (
             SpecError("x", [Problem("image", "is missing")]),
@@ -54,7 +54,7 @@ def failures_of_status(interrupted="stopped"):
         (
             InvalidReply("a page"),
             2,
-            f"pai_url is not set: {NO_FILE}; {FIRST_FILE}. At the default address: a page",
+            f"pai_url is not set: {no_file()}; {FIRST_FILE}. At the default address: a page",
         ),
         (JobNotFound("no job x"), 1, "no job x"),
         (PaiNameTaken("taken", "j"), 1, "taken"),

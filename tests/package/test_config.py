@@ -15,7 +15,7 @@ from luigi.parameter import ParameterVisibility
 from places import DATA
 
 from luigi_pai.config import OpenPai
-from luigi_pai.config_file import FIRST_FILE, NO_FILE, addressed, ignored_files
+from luigi_pai.config_file import FIRST_FILE, addressed, ignored_files, no_file
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.settings import OF_TASKS, SETTINGS
 from luigi_pai.tasks.job_task import JobTask
@@ -334,11 +334,11 @@ def test_beside_a_luigi_cfg_only_files_of_its_folder_are_named(places, monkeypat
 def test_an_error_of_the_default_address_begins_with_the_missing_file(places, error):
     """Whatever answers there, it may be another cluster than the user's."""
     assert str(addressed(error)) == (
-        f"pai_url is not set: {NO_FILE}; {FIRST_FILE}. At the default address: {error}"
+        f"pai_url is not set: {no_file()}; {FIRST_FILE}. At the default address: {error}"
     )
     (places / "home" / "luigi.cfg").write_text("")
     explained = addressed(error)
-    assert f"{NO_FILE}; {places}/home/luigi.cfg is not read: " in str(explained)
+    assert f"{no_file()}; {places}/home/luigi.cfg is not read: " in str(explained)
     assert addressed(explained) is explained
 
 

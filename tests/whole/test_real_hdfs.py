@@ -83,7 +83,7 @@ def real(hadoop: Hadoop) -> dict[str, str]:
         pytest.skip(reason or f"no real HDFS {hadoop.version} was started; `make test-newest` does")
     names = ("PATH", "JAVA_HOME", "XDG_CACHE_HOME", "HOME")
     found = {name: OUTSIDE[name] for name in names if name in OUTSIDE}
-    return {"XDG_CACHE_HOME": f"{Path.home()}/.cache", **found}
+    return {"XDG_CACHE_HOME": f"{OUTSIDE['HOME']}/.cache", **found}
 
 
 def command(tmp_path: Path, name: str, script: str) -> None:
