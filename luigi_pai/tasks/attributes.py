@@ -1,4 +1,4 @@
-"""Declares attributes of task classes, and finds which attributes and classes are the user's.
+"""Declares attributes of task classes, and determines which attributes and classes are the user's.
 
 An attribute such as ``image`` may be a property, a plain class attribute or a Luigi parameter. At run time
 ``attribute`` is just ``property``, and ``Task`` is ``luigi.Task``. Type checkers accept only a property as an
@@ -101,7 +101,7 @@ def users_classes(kind: type) -> list[type]:
 
 
 def misspelt(kind: type, known: Iterable[str], likeness: float = _LIKENESS) -> Iterator[tuple[str, str]]:
-    """Yield pairs of an attribute of a user's class and a similar known attribute that the class lacks."""
+    """Yield an attribute of a user's class and a similar known attribute that the class does not have."""
     users = users_classes(kind)
     ours = {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
     for own in map(vars, users):

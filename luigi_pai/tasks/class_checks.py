@@ -1,6 +1,7 @@
-"""Checks the classes of tasks and sweeps: errors for values of wrong types, warnings for what has no effect.
+"""Checks the classes of tasks and sweeps: errors for invalid types, warnings for members without effect.
 
-Most warnings come from the source of the user's classes, so at a prompt there are none of these.
+Most warnings are found in the source code of the user's classes. Classes defined at a prompt have no source
+code, so these warnings are not logged there.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ _MEANT = {
     }.items()
     for meant in names.split()
 }
-"""Names that users bring from elsewhere -> the attribute that they mean, or a key of ``_ADVICE``."""
+"""Names that users know from other tools -> the attribute that they mean, or a key of ``_ADVICE``."""
 _NO_FLAG = "is not True or False; write it without quotes"
 _OF_ROLES = {"instances": "taskNumber", "gpus": "gpuNumber", "cpus": "cpuNumber", "memory_mb": "memoryMB"}
 _INSTEAD = {
     ("tasks", "command"): 'write tasks = [TaskRole("main", COMMAND)] instead of command',
     ("work", "run"): "rename run(), which submits the job, to work(), which runs in its container",
 }
-"""A required attribute that a class lacks, and what it has in its place -> what to write."""
+"""A missing required attribute, and the member that the class has instead -> the advice."""
 _ADVICE = {
     "env": "set variables in the command (export NAME=VALUE) or in work() (os.environ)",
     "batch_system": "leave it out, because all these tasks run on OpenPAI",
@@ -70,7 +71,7 @@ def check_class(task: luigi.Task) -> None:
     """Check the class of a task, once; warnings are logged.
 
     Raises:
-        SpecError: Attributes are methods, because ``@property`` was forgotten, or have values of wrong types.
+        SpecError: Attributes are methods, because ``@property`` was forgotten, or have invalid types.
     """
     kind = type(task)
     methods = _methods(kind)
@@ -89,16 +90,16 @@ def text_problems(task: object, *attributes: str) -> list[Problem]:
     return _type_problems(task, (str,), "is not a string; use str() or quotes", *attributes)
 
 
-def _type_problems(task: object, types: tuple[type, ...], text: str, *attributes: str) -> list[Problem]:
+def _type_problems(task: object, types: tuple[type, ...], problem: str, *attributes: str) -> list[Problem]:
     """Return a problem for each attribute that is neither None nor of these types."""
     values = {name: getattr(task, name, None) for name in attributes}
     invalid = {name: each for name, each in values.items() if not isinstance(each, (*types, type(None)))}
-    return [Problem(name, f"{value!r} {text}") for name, value in invalid.items()]
+    return [Problem(name, f"{value!r} {problem}") for name, value in invalid.items()]
 
 
 @functools.lru_cache(maxsize=100)
 def _methods(kind: type) -> tuple[str, ...]:
-    """Return the names of properties of our classes that a user's class defines as methods."""
+    """Return the properties of our classes that a user's class defines as methods, by name."""
     return tuple(
         name for name in attribute_names(kind) if inspect.isfunction(inspect.getattr_static(kind, name))
     )
@@ -108,7 +109,7 @@ def _methods(kind: type) -> tuple[str, ...]:
 def _warn(kind: type[luigi.Task]) -> None:
     """Log warnings about a class, each once."""
     warnings = [
-        f"{name} is no attribute of a task, and has no effect: did you mean {near}?"
+        f"{name} is not an attribute of a task, and has no effect: did you mean {near}?"
         for name, near in misspelt(kind, attribute_names(kind))
         if name not in _MEANT
     ]
@@ -118,12 +119,12 @@ def _warn(kind: type[luigi.Task]) -> None:
     if "name" not in own:  # the inherited name contains a hash of all parameters
         effect = "it changes the name and not the job: use it in parameters or in protocol"
     warnings += [
-        f"its parameter {name} is used nowhere, so that {effect}, or write significant=False"
+        f"its parameter {name} is not used, so {effect}, or write significant=False"
         for name in (_unused(kind) if own.keys() & {"name", "protocol"} else ())
     ]
     if call := _varying(kind):
         warnings.append(
-            f"name uses {call}, whose value is another one in a later run, so that it submits a new job: "
+            f"name uses {call}, whose value changes between runs, so each run submits a new job: "
             "build it from parameters, such as a luigi.DateParameter, and with hashlib if you need a hash"
         )
     _log(kind, warnings)
@@ -135,7 +136,7 @@ def warn_of_class(kind: type[luigi.Task]) -> None:
     warnings = [f"{name} has no effect: {advice}" for name, advice in _foreign(kind)]
     calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
     if "run" not in calls and not is_ours(kind.run):
-        warnings.append("run() submits no job: call super().run() in it, or do without it")
+        warnings.append("run() does not submit a job: call super().run() in it, or remove it")
     _log(kind, warnings)
 
 
@@ -152,7 +153,7 @@ def _members(kind: type) -> tuple[dict[str, Any], set[str]]:
 
 
 def _foreign(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield attributes that users bring from elsewhere and that no code of the class uses, and advice."""
+    """Yield attributes known from other tools that no code of the class uses, each with advice."""
     own, ours = _members(kind)
     found = [name for name in own if name in _MEANT and name not in ours and not callable(own[name])]
     trees = [_tree(each) for each in users_classes(kind)] if found else []
@@ -168,7 +169,7 @@ def _foreign(kind: type) -> Iterator[tuple[str, str]]:
 
 
 def _advice(ours: Collection[str], meant: str) -> str:
-    """Return what to write instead of an attribute from elsewhere, in a class with these attributes."""
+    """Return the advice for an attribute known from another tool, in a class with these attributes."""
     if meant in ours:
         return f"write {meant}"
     if meant in _ADVICE:
@@ -181,7 +182,7 @@ def _advice(ours: Collection[str], meant: str) -> str:
 
 
 def missing_attributes(kind: type) -> str:
-    """Return the required attributes that a class lacks, its place, and what to write; empty if none."""
+    """Return a message: a class's location, its missing required attributes, and advice; empty if none."""
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
     advice = [text for (lacks, has), text in _INSTEAD.items() if lacks in missing and has in vars(kind)]
     return "; ".join([f"{_place(kind)} has no {', no '.join(missing)}".lstrip(), *advice]) if missing else ""
@@ -196,7 +197,7 @@ def _place(kind: type) -> str:
 
 
 def _unused(kind: type[luigi.Task]) -> list[str]:
-    """Return the parameters that a class certainly does not use."""
+    """Return the parameters that a class does not use, if this is certain."""
     # a parameter that overrides an inherited attribute, such as ``image``, is used by the base class
     own, used = _members(kind)
     for each in users_classes(kind):
@@ -209,7 +210,7 @@ def _unused(kind: type[luigi.Task]) -> list[str]:
 
 
 def _varying(kind: type) -> str:
-    """Return what a user's ``name`` calls or formats whose value is another one in a later run."""
+    """Return the call or value in a user's ``name`` that differs between runs; empty if there is none."""
     getter = getattr(inspect.getattr_static(kind, "name", None), "fget", None)
     tree = None if getter is None or is_ours(getter) else _tree(getter)
     for node in ast.walk(tree) if tree else ():
@@ -229,13 +230,13 @@ def _tree(kind: Any) -> ast.AST | None:
 
 
 def _names_in(tree: ast.AST) -> set[str]:
-    """Return the attributes and the constants in the code of a class."""
+    """Return the attributes and constants that the code of a class contains."""
     attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return attributes | {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
 
 
 def _uses_all(tree: ast.AST) -> bool:
-    """Return whether the code of a class may use parameters that it does not name."""
+    """Return whether the code of a class may use parameters without naming them."""
     bases = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda)))
     themselves = {argument.arg for node in functions for argument in node.args.args[:1]} | {"vars"}

@@ -18,9 +18,9 @@ class PaiEvent:
 
     Attributes:
         SUBMITTED: the job was submitted. Arguments: the task, the ``JobStatus``.
-        TAKEN_OVER: a waiting or running job of an earlier run was found. Arguments: task, status.
-        WAITING: the reason why the job waits was found, or has changed. Arguments: task, status, reason.
-        RUNNING: the job runs, at first or again after a retry by the cluster. Arguments: task, status.
+        TAKEN_OVER: the run found a waiting or running job of an earlier run. Arguments: task, status.
+        WAITING: the reason why the job waits is known, or has changed. Arguments: task, status, reason.
+        RUNNING: the job has started, or has restarted after a retry by the cluster. Arguments: task, status.
         SUCCEEDED: the job has succeeded. Arguments: task, status.
         FAILED: the job has failed, was stopped, or is no longer on the server. Arguments: task, last
             status, the ``PaiJobError``. With ``max_attempts`` each failed attempt triggers this event.
@@ -35,5 +35,5 @@ class PaiEvent:
 
 
 def trigger(task: Any, event: str, *arguments: object) -> None:
-    """Call the handlers of an event with a task and further arguments. Luigi logs the handlers' errors."""
+    """Call the handlers of an event with a task and other arguments. Luigi logs the handlers' errors."""
     task.trigger_event(event, task, *arguments)

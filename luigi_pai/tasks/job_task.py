@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from luigi_pai.work.decide import Decision
     from luigi_pai.work.piece import Work
 
-# luigi_pai.api has a logger of its own; with this parent, its lines appear with Luigi's.
+# luigi_pai.api has its own logger; with this parent, its lines appear with Luigi's.
 logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
 if is_notebook() and luigi.configuration.get_config().get("OpenPai", "console", "quiet") == "quiet":
     install()
@@ -132,13 +132,13 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return the job that ``run()`` submits."""
 
     def render(self, *, filled: bool = False) -> str:
-        """Return the text that is submitted, JSON or YAML; in YAML, ``******`` takes the place of secrets.
+        """Return the job as it is submitted, as JSON or YAML; in YAML, ``******`` replaces the secrets.
 
         Args:
             filled: return only the command of each role, as the server renders it.
 
         Raises:
-            SpecError: the job is not valid.
+            SpecError: the job is invalid.
         """
         from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  only needed here
         from luigi_pai.jobspec.submission import rendered  # noqa: PLC0415  as above
@@ -148,13 +148,13 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return rendered(for_containers(job, name, with_runtime=self.runtime), filled=filled)
 
     def run(self) -> None:
-        """Find the job or submit it, and wait for its end.
+        """Find or submit the job, and wait until it has finished.
 
         Raises:
-            SpecError: the job or its uploads are not valid; nothing was sent.
-            ConfigError: a setting is wrong.
+            SpecError: the job or its uploads are invalid; nothing was sent.
+            ConfigError: a setting is invalid.
             PaiJobFailed: the job ended as FAILED or STOPPED.
-            PaiJobForgotten: it was submitted earlier, and its result is not known.
+            PaiJobForgotten: the job was submitted earlier, and its result is unknown.
             PaiJobLost: the server no longer knows the running job.
             PaiOutputElsewhere: the job of this name writes to another output folder.
             PaiNameTaken: the name belongs to another user.
@@ -178,13 +178,13 @@ class JobTask(MixinNaiveBulkComplete, Task):
         overridden and all its targets exist.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: a setting is invalid.
             SpecError: another task of this process has the same name and a different job, or the same output
                 folder.
             PaiNameTaken: the name belongs to another user.
             PaiWorkConflict: another task has used the name.
             PaiOutputElsewhere: the job of this name wrote to another output folder.
-            PaiApiError: the lookup failed. That does not mean "not complete".
+            PaiApiError: the lookup failed, so it is unknown whether the task is complete.
             HdfsError: the cluster's file system was needed and failed.
         """
         with with_address(self.cluster):
@@ -195,7 +195,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
             return False
 
     def result(self) -> Mapping[str, Any]:
-        """Return the values that a sweep's table shows for this task, once its job has ended.
+        """Return the values that a sweep's table shows for this task after its job has finished.
 
         The default reads ``metrics.json`` (a JSON object of at most 1 MB), which is a target of ``output()``
         or in a folder that is a target. If there is no such file, the default returns the values that the
@@ -206,31 +206,29 @@ class JobTask(MixinNaiveBulkComplete, Task):
         Raises:
             ValueError: the file is too large, or not a JSON object.
             HdfsError: the file system failed.
-            PaiJobError: there is no result, because the task has not been run, or its job has failed.
+            PaiJobError: there is no result, because the task has not run, or its job has failed.
         """
         work = TaskWork(self)
         return work.outputs.result(self) or self._no_result(work)
 
     def forecast(self) -> Forecast:
-        """Return what a run would do now: submit a job, take a job over, or neither. Nothing is submitted.
+        """Return what a run would do now: submit a job, take over a job, or neither. Nothing is submitted.
 
         Raises:
-            PaiError: for the same reasons as in ``complete()``.
+            PaiError: for the same reasons as ``complete()``.
         """
         return Forecast.of(decision(TaskWork(self)))
 
     # for TaskWork
 
     def _no_result(self, work: Work) -> Mapping[str, Any]:
-        """Return the result of a job without one, which is empty.
+        """Return an empty result, for a job that has no result.
 
         Raises:
             PaiJobError: see ``result``.
         """
         if work.book.known(work.name) is None and decision(work) == Submit(1):
-            raise PaiJobError(
-                f"{self} has no result, because it has not been run: no job {work.name!r} exists"
-            )
+            raise PaiJobError(f"{self} has no result, because it has not run: there is no job {work.name!r}")
         last = work.book.known(work.name)
         if last is not None and last.status is not None and last.status.state is JobState.FAILED:
             raise PaiJobError(f"{self} has no result, because its job {last.job!r} has failed")
@@ -245,7 +243,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @abc.abstractmethod
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
-        """Validate the task's job, and return warnings; SpecError: the job is not valid."""
+        """Validate the task's job, and return warnings; raise SpecError if the job is invalid."""
 
     def _targets(self) -> list[luigi.Target]:
         """Return the targets of ``output()`` as a flat list; empty if the task does not override it."""
@@ -260,7 +258,11 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return type(self)
 
     def _check_class(self) -> None:
-        """Check the task's class once, and the cluster; SpecError, ConfigError: it cannot run the job."""
+        """Check the task's class, once, and the cluster.
+
+        Raises:
+            SpecError, ConfigError: the class is invalid, or the cluster cannot run the job.
+        """
         check_class(self)
 
     def _output_folder(self) -> str | None:
@@ -268,12 +270,12 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return None
 
     def _in_folder(self, job: PaiJob | JobProtocol, fs: FileSystem | None) -> PaiJob | JobProtocol:
-        """Return the job with access to its output folder on ``fs``, if it does not have it by itself."""
+        """Return the job, with access to its output folder on ``fs`` added if the job does not have it."""
         del fs
         return job
 
     def _inputs(self) -> dict[str, str]:
-        """Return, by name and as strings, what the result depends on besides the text of the job."""
+        """Return everything that the result depends on besides the job itself: strings by name."""
         return dict(self.to_str_params(only_significant=True, only_public=True))  # type: ignore[no-untyped-call]
 
     def _folder_is_set(self) -> bool:

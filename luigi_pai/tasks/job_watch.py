@@ -1,4 +1,4 @@
-"""JobWatch: watches a task's job, shows its course in the log and on Luigi's page, and answers messages."""
+"""JobWatch: monitors a task's job, logs its progress, shows it on Luigi's page, and handles messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 
 
 class JobWatch:
-    """Watches the job of one task, and shows its progress; see ``work.run.Watch``.
+    """Monitors the job of one task, and shows its progress; see ``work.run.Watch``.
 
     Args:
         task: The task.
@@ -61,7 +61,7 @@ class JobWatch:
         trigger(self._task, event, entry.known)
 
     def ended(self, status: JobStatus, error: PaiJobError | None) -> None:
-        """Trigger the event of a job's end."""
+        """Trigger the event of a finished job."""
         if error is None:
             self._warn_of_missing(status.name)
             trigger(self._task, PaiEvent.SUCCEEDED, status)
@@ -69,15 +69,18 @@ class JobWatch:
             trigger(self._task, PaiEvent.FAILED, status, error)
 
     def _warn_of_missing(self, name: str) -> None:
-        """Warn of local targets of ``output()`` that the job was to write, and that are not there."""
+        """Warn about missing local targets of ``output()``, which the job should have written."""
         if not is_ours(type(self._task).run):
             return  # the user's own run() may write them
         for path in self._work.outputs.missing():
-            text = "Job %s has succeeded, but %s of output() is not on this machine: does the job write it?"
-            logger.warning(text, name, path)
+            logger.warning(
+                "Job %s has succeeded, but %s of output() is not on this machine: does the job write it?",
+                name,
+                path,
+            )
 
     def until_end(self, job: Submission, sleep: Callable[[float], None]) -> Update:
-        """Watch a job, and return its last update.
+        """Monitor a job until it has finished, and return its last update.
 
         Args:
             job: The job.
@@ -120,7 +123,7 @@ class JobWatch:
             for update in updates:
                 status = job.status = evidence.with_start(update.status)
                 last = update if update.outcome is not Outcome.CHANGED else None
-            if updates or status.state is JobState.WAITING:  # why it waits may change without an update
+            if updates or status.state is JobState.WAITING:  # the reason may change without an update
                 self.show(status)
             if last is None and logs is not None:
                 logs.step(status)
@@ -155,12 +158,12 @@ class JobWatch:
                 trigger(self._task, PaiEvent.WAITING, status, reason)
 
     def pause(self, seconds: float) -> None:
-        """Wait, and answer messages of the scheduler meanwhile."""
+        """Wait, and handle messages of the scheduler meanwhile."""
         for _ in answered_within(self._task, seconds, self._api.clock, self._answer):
             pass
 
     def _answer(self, message: str) -> str:
-        """Do what a message says, and return the response."""
+        """Execute a message, and return the response."""
         if message.lower() != "stop":
             return f"{message!r} is not a valid message; send: stop"
         if self._job is None:

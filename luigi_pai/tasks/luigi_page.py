@@ -3,7 +3,7 @@
 Each task on the page of ``luigid`` (Luigi 3.2, 3.8) has three icons: the eye links to the job's page; the
 speech bubble opens the status message and the progress, updated twice a second; the paper plane opens a form
 for messages, which shows the response only if "Await response" is ticked. The list of tasks is read only
-when the page is loaded. After the end of a task, the link and the status message remain, but the form is
+when the page is loaded. When the task has finished, the link and the status message remain, but the form is
 removed. With ``--local-scheduler`` there is no page, and with ``send_messages = false`` in [scheduler] there
 is no form.
 """
@@ -37,7 +37,7 @@ _QUIET = 600.0  # seconds without reports after an error of the scheduler
 class LuigiPage:
     """The web page of a running task. If Luigi's scheduler does not respond, the task continues.
 
-    Luigi repeats a failing request for a minute, so after an error nothing is reported for ten minutes.
+    Luigi repeats a failing request for a minute, so after an error, nothing is reported for ten minutes.
 
     Args:
         task: The task.
@@ -94,7 +94,7 @@ def _link_job_page(task: luigi.Task, url: str) -> None:
     if not (task.accepts_messages and isinstance(reporter, luigi.worker.TaskStatusReporter)):
         callback(url)
         return
-    reporter._scheduler.add_task(  # noqa: SLF001  as TaskStatusReporter.update_tracking_url does it
+    reporter._scheduler.add_task(  # noqa: SLF001  like TaskStatusReporter.update_tracking_url
         task_id=reporter._task_id,  # noqa: SLF001
         worker=reporter._worker_id,  # noqa: SLF001
         status=RUNNING,
@@ -114,7 +114,7 @@ def page_text(text: str) -> str:
 def has_page() -> bool:
     """Return whether there is a web page that may send messages; False with ``--local-scheduler``.
 
-    Luigi's worker needs a queue, that is two open files, for each running task that accepts messages.
+    Luigi's worker needs a queue (two open files) for each running task that accepts messages.
     A task cannot detect ``luigi.build(..., local_scheduler=True)``, so the result may be True there.
     """
     kept = configuration().kept
@@ -137,7 +137,7 @@ def may_send_messages(task: luigi.Task) -> bool:
 def answered_within(
     task: object, seconds: float, clock: Clock, answer: Callable[[str], str]
 ) -> Iterator[str]:
-    """Wait, answer all messages that the scheduler sends to a running task meanwhile, and yield the messages.
+    """Wait, respond to all messages that the scheduler sends to a running task meanwhile, and yield them.
 
     Args:
         task: The task.

@@ -42,8 +42,8 @@ class Outputs:
     """The output folder of a job, and the targets of ``output()`` if the task overrides it.
 
     If the output folder is on the cluster's file system (its HDFS, or a storage), only the completion flag in
-    this folder decides whether the task is complete. If it is not, the task is complete by Luigi's rule, that
-    is, if there are targets and all of them exist.
+    this folder decides whether the task is complete. Otherwise, Luigi's rule applies: the task is complete if
+    there are targets and all of them exist.
 
     Args:
         fs: The cluster's file system; None if none is configured.
@@ -73,7 +73,7 @@ class Outputs:
         both on this machine and, with the same path, in the containers.
 
         Raises:
-            HdfsError: ``output_dir`` is not a valid path, or names another file system.
+            HdfsError: ``output_dir`` is not a valid path, or is on another file system.
         """
         folder = self._folder
         if self._fs is None or folder is None:
@@ -87,7 +87,7 @@ class Outputs:
             self._fs.check_path(folder)
         except HdfsError as error:
             raise HdfsError(
-                f"output_dir = {folder!r} of job {self._name!r} is no path on the cluster's file system: "
+                f"output_dir = {folder!r} of job {self._name!r} is not a path on the cluster's file system: "
                 f"{error.reason}",
                 operation=error.operation,
                 path=error.path,
@@ -120,7 +120,7 @@ class Outputs:
         return [target.path for target in local if not target.exists()]
 
     def completion_fallback(self) -> str:
-        """Return why there is no flag, and what decides instead whether the task is complete."""
+        """Return a message: why there is no flag, and how the task's completion is determined instead."""
         why = "luigi.cfg names no storage or HDFS of its cluster"
         if self._fs is not None:
             why = f"the output folder {self._folder} is not on the cluster's file system"
@@ -130,11 +130,11 @@ class Outputs:
         )
 
     def warnings(self, *, is_written_by_job: bool) -> Iterator[str]:
-        """Yield warnings about an output folder of this machine, and targets that no job can write."""
+        """Yield warnings about an output folder on this machine, and targets that no job can write."""
         mount, folder = getattr(self.fs, "mount_path", None), str(self._folder)
         is_here = folder.startswith((f"{Path.home()}/", f"{Path.cwd()}/"))
         if is_here and self.fs is not None and not folder.startswith(f"{mount}/"):
-            text = f"output_dir: {folder} on the cluster's file system is not that folder of this machine"
+            text = f"output_dir: {folder} on the cluster's file system is not the folder on this machine"
             yield f"{text}; write $PAI_DEFAULT_FS_URI/PATH, and copy results here with luigi-pai get"
         for target in self._targets() if is_written_by_job else ():
             path = str(getattr(target, "path", ""))
@@ -144,7 +144,7 @@ class Outputs:
                 yield f"output(): {path} is on this machine, where no job writes it; {_READ_IT_THERE}"
 
     def reports(self, job: str | None = None) -> list[dict[str, Any]]:
-        """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.
+        """Return the reports that containers wrote with ``luigi_pai.runtime.report``, oldest first.
 
         Args:
             job: The name of a submission; by default, the last submission that has reported.
@@ -159,7 +159,7 @@ class Outputs:
         return read_reports(self.fs, self._folder, None if job is None else attempt_of(job)[1])
 
     def result(self, task: JobTask) -> dict[str, Any]:
-        """Return the default ``result()``: values of ``metrics.json``, and more values from reports."""
+        """Return the default ``result()``: the values of ``metrics.json``, and more values from reports."""
         try:
             targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
         except NotImplementedError:  # output() has no target if the folder is elsewhere
@@ -190,7 +190,7 @@ class Outputs:
 
 
 def _read_metrics(targets: Iterable[luigi.Target], most: int) -> dict[str, Any] | None:
-    """Read the first ``metrics.json`` that is a target, or that lies in a folder that is a target.
+    """Read the first ``metrics.json`` that is a target or is in a folder that is a target.
 
     Returns:
         the object in the file; None if there is no such file.
@@ -238,7 +238,7 @@ def _metrics(data: bytes, path: str) -> dict[str, Any]:
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):
-        raise ValueError(f"{path} is not JSON: it begins with {data[:40]!r}") from None
+        raise ValueError(f"{path} is not JSON: it starts with {data[:40]!r}") from None
     if not isinstance(values, dict):
         raise ValueError(f'{path} is not a JSON object such as {{"accuracy": 0.97}}')  # noqa: TRY004  its content
     return values

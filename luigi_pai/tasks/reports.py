@@ -1,4 +1,4 @@
-"""The reports of a job, which its containers write with ``luigi_pai.runtime.report``."""
+"""Reads the reports of a job, which its containers write with ``luigi_pai.runtime.report``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 INTERVAL = 10.0
-"""Seconds between two readings of reports; containers send reports at the same interval."""
+"""Seconds between two reads of the reports; containers send reports at the same interval."""
 
 _TAIL = 65536  # bytes at the end of a file that are read
 _GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed
@@ -31,12 +31,12 @@ _NOT_SHOWN = (*_OWN, "steps", "progress")
 
 
 def text_of(report: Mapping[str, Any]) -> str:
-    """Return the values of a report for people: ``step=10 loss=0.3``."""
+    """Return the values of a report in readable form: ``step=10 loss=0.3``."""
     return " ".join(f"{key}={value}" for key, value in report.items() if key not in _NOT_SHOWN)
 
 
 def percentage_of(report: Mapping[str, Any]) -> int | None:
-    """Return ``step`` of ``steps``, else ``progress`` (0 to 1), as percentage; None if both are missing."""
+    """Return ``step`` of ``steps``, else ``progress`` (0 to 1), as a percentage; None if both are missing."""
     progress, step, steps = (report.get(key) for key in ("progress", "step", "steps"))
     try:
         if isinstance(step, int | float) and isinstance(steps, int | float) and steps > 0:
@@ -53,7 +53,7 @@ class Reports:
         fs: The file system of the output folder.
         folder: The output folder.
         clock: Measures the time until the reports are read again.
-        callback: Called with the name of a callback of Luigi's worker, and the argument for it.
+        callback: Calls one of the callbacks of Luigi's worker; arguments: its name, its argument.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class Reports:
             self._callback("set_progress_percentage", percentage)
 
     def newest(self, job: str) -> Mapping[str, Any] | None:
-        """Return the newest report; None without reports, or if they were read less than ``INTERVAL`` s ago.
+        """Return the newest report; None if there is none, or the last read is less than ``INTERVAL`` s ago.
 
-        A job may have thousands of tasks, so only the eight files changed last are read. Errors of files are
-        only logged (DEBUG; a repeated error once), because the job does not depend on reports.
+        A job may have thousands of tasks, so only the eight files changed last are read. File errors
+        are only logged (DEBUG; a repeated error once), because the job does not depend on reports.
         """
         if self._clock.monotonic() < self._next:
             return None

@@ -32,13 +32,13 @@ logger = logging.getLogger("luigi-interface")
 
 
 class _NoJobError(SpecError, TypeError):
-    """No job can be made from a task. The error is also a TypeError, because luigi.contrib.pai raised one."""
+    """A job cannot be built from a task. It is also a TypeError, because luigi.contrib.pai raised one."""
 
 
 def not_returned(name: str, job: object, wanted: str) -> SpecError:
-    """Return the error of a task whose ``job()`` has returned None, or an object that is not ``wanted``."""
-    what = "nothing: end it with return" if job is None else f"{type(job).__name__}, not {wanted}"
-    return _NoJobError(name, [Problem("job()", f"returned {what}")])
+    """Return the error for a task whose ``job()`` returned None, or an object that is not ``wanted``."""
+    returned = "nothing: end it with return" if job is None else f"{type(job).__name__}, not {wanted}"
+    return _NoJobError(name, [Problem("job()", f"returned {returned}")])
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Forecast:
 
 
 class TaskWork(Work):
-    """The piece of work of a task, with the settings that are valid when the object is made.
+    """The piece of work of a task, with the settings at the time when the object is created.
 
     Args:
         task: The task.
@@ -76,8 +76,8 @@ class TaskWork(Work):
         single: False for points of a sweep, whose remarks are logged at DEBUG.
 
     Raises:
-        ConfigError: A setting is not valid.
-        SpecError: The task's class or name is not valid.
+        ConfigError: A setting is invalid.
+        SpecError: The task's class or name is invalid.
     """
 
     def __init__(
@@ -110,19 +110,19 @@ class TaskWork(Work):
         """Return the task's ``job()``.
 
         Raises:
-            SpecError: no job can be made from the task's definition.
+            SpecError: a job cannot be built from the task's definition.
         """
         try:
             return self._task._in_folder(self._task._job(), self.outputs.fs)
         except TypeError as error:
             if is_users(error):
                 raise
-            text = str(error).removeprefix(f"job {self.name!r}: ")
-            raise _NoJobError(self.name, [Problem("job()", text)]) from None
+            message = str(error).removeprefix(f"job {self.name!r}: ")
+            raise _NoJobError(self.name, [Problem("job()", message)]) from None
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """Digests of the task's parameters, of its uploads, and of what ``work`` uses, by name."""
+        """Digests of the task's parameters, its uploads, and the objects that ``work`` uses, by name."""
         texts = self._task._inputs()
         return {name: hashlib.sha256(ascii(text).encode()).hexdigest()[:12] for name, text in texts.items()}
 

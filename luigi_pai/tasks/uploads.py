@@ -31,7 +31,7 @@ logger = logging.getLogger("luigi-interface")
 _COMPARED = 32 * 1024 * 1024  # largest upload in bytes whose content is compared with the last run's
 
 NO_FILES = (
-    "and [OpenPai] names none; write storage = NAME into luigi.cfg (OpenPAI 0.16 and later) or "
+    "and [OpenPai] has none; write storage = NAME into luigi.cfg (OpenPAI 0.16 and later) or "
     "webhdfs_url = http://NAMENODE:PORT (0.7 to 0.14; PORT: 5070 on an OpenPAI)"
 )
 _CODE_LIMIT = 200_000_000
@@ -50,13 +50,13 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
 
     Raises:
         ConfigError: there are uploads, but no file system is configured.
-        SpecError: an upload is not valid; nothing was sent.
+        SpecError: an upload is invalid; nothing was sent.
         HdfsError: the file system refused an upload or failed.
     """
     named: Any = task.uploads or {}
     if not isinstance(named, Mapping):
-        wrong = f"{named!r} is not a dict of local to remote paths; write {{'code': '/PATH/code'}}"
-        raise SpecError(task.name, [Problem("uploads", wrong)])
+        problem = f"{named!r} is not a dict of local to remote paths; write {{'code': '/PATH/code'}}"
+        raise SpecError(task.name, [Problem("uploads", problem)])
     if task.runtime:
         named = {**named, **_runtime(task.name, code_dir)}
     if not named:
@@ -76,9 +76,9 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
 
 
 def upload_texts(task: PaiTask) -> dict[str, str]:
-    """Return the names and checksums of the files in each valid upload of a task, by the upload.
+    """Return upload -> names and checksums of its files, for each valid upload of a task.
 
-    Of an upload of more than 32 MiB, the sizes stand for the checksums, because every run compares them.
+    Because every run compares them, an upload of more than 32 MiB has its files' sizes instead of checksums.
     """
     named: Any = task.uploads if isinstance(task.uploads, Mapping) else {}
     texts = {}
@@ -92,7 +92,7 @@ def upload_texts(task: PaiTask) -> dict[str, str]:
 
 
 def _checksum(file: LocalFile) -> str:
-    """Return the checksum of a file; each version of it is read once in a process."""
+    """Return the checksum of a file; a process reads each version of it only once."""
     found = file.place.stat()
     return _checksum_of(file, found.st_size, found.st_mtime_ns)
 
@@ -105,13 +105,13 @@ def _checksum_of(file: LocalFile, _size: int, _changed_ns: int) -> str:
 def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
     """Return the upload of ``pai_runtime.py`` to the code folder: local path -> remote path."""
     if not code_dir:
-        wrong = "puts pai_runtime.py beside the code, and there is no code_dir; name one on the cluster"
-        raise SpecError(job, [Problem("runtime", wrong)])
+        problem = "puts pai_runtime.py next to the code, but there is no code_dir; set one on the cluster"
+        raise SpecError(job, [Problem("runtime", problem)])
     return {str(RUNTIME_FILE): f"{code_dir.rstrip('/')}/{RUNTIME_NAME}"}
 
 
 def _prepared(task: PaiTask, named: Mapping[Any, Any], problems: list[Problem]) -> Iterator[Upload]:
-    """Yield the valid uploads; the problems of the others are added to ``problems``."""
+    """Yield the valid uploads; add the problems of invalid uploads to ``problems``."""
     from luigi_pai.files import TransferError, Upload, cluster_files  # noqa: PLC0415  costs what only files need
 
     folder = base_folder(task, "uploads")
@@ -131,7 +131,7 @@ def _prepared(task: PaiTask, named: Mapping[Any, Any], problems: list[Problem]) 
 
 
 def warn_of_missing(task: PaiTask, fs: FileSystem | None) -> None:
-    """Warn if the data folder does not exist; it is looked up once in a run."""
+    """Warn if the data folder does not exist; each run looks it up once."""
     folder, session = task.data_dir, OpenPai.current(task.cluster).cluster().book.api.session
     with contextlib.suppress(HdfsError):  # it is elsewhere, or the file system fails
         if folder and fs and session.times(f"data_dir {folder}") == 1 and not fs.exists(folder):
@@ -140,14 +140,14 @@ def warn_of_missing(task: PaiTask, fs: FileSystem | None) -> None:
 
 
 def _sent_to_one_path(uploads: list[Upload]) -> Iterator[Problem]:
-    """Yield a problem for each file that would replace another one with other content."""
+    """Yield a problem for each file that would replace another file with different content."""
     found: dict[tuple[str, str], Path] = {}
     for upload in uploads:
         for goal, file in upload.goals().items():
             first = found.setdefault(goal, file.place)
             if first != file.place and not filecmp.cmp(first, file.place, shallow=False):
-                text = f"{first} and {file.place} are both sent to {goal[1]}; give one another destination"
-                yield Problem("uploads", text)
+                both = f"{first} and {file.place} are both sent to {goal[1]}"
+                yield Problem("uploads", f"{both}; give one of them another destination")
 
 
 def _over_the_limit(code_dir: str | None, uploads: list[Upload], fs: FileSystem) -> Iterator[Problem]:

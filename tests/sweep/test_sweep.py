@@ -171,7 +171,7 @@ def test_the_results_of_a_point_may_fail(tmp_path):
         "left out of the result: curve, v99, v100, v101, v102, ... (a row has at most"
     )
     assert errors[3] is None
-    assert errors[5].endswith("metrics.json is not JSON: it begins with b'loss: 1'")
+    assert errors[5].endswith("metrics.json is not JSON: it starts with b'loss: 1'")
     assert errors[6].endswith('metrics.json is not a JSON object such as {"accuracy": 0.97}')
     assert errors[7].endswith("metrics.json has more than 1,000,000 bytes; write fewer values into it")
 

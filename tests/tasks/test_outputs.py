@@ -168,7 +168,7 @@ def test_a_task_that_was_not_run_has_no_result():
         task_of().result()
     assert (
         str(caught.value)
-        == "Own(name=train) has no result, because it has not been run: no job 'train' exists"
+        == "Own(name=train) has no result, because it has not run: there is no job 'train'"
     )
     task_of().run()
     assert task_of().result() == {}

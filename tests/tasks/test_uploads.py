@@ -204,7 +204,7 @@ def test_without_hdfs(pai, home, tmp_path, monkeypatch):
     """It is a ConfigError with the next step, and nothing is submitted."""
     monkeypatch.setattr(Sends, "uploads", {str(tmp_path): "/x"})
     with pytest.raises(
-        ConfigError, match=r"its uploads need a file system of the cluster, and \[OpenPai\] names none; write"
+        ConfigError, match=r"its uploads need a file system of the cluster, and \[OpenPai\] has none; write"
     ):
         Sends(home).run()
     assert pai.posts() == []
@@ -313,7 +313,7 @@ def test_two_files_for_one_path(home, tmp_path, refused):
     (said,) = refused({**named, str(tmp_path / "b" / "__init__.py"): f"/{home}/code/"}).splitlines()[1:]
     assert said == (
         f"  uploads: {tmp_path}/a/train.py and {tmp_path}/b/train.py are both sent to /{home}/code/train.py; "
-        "give one another destination"
+        "give one of them another destination"
     )
 
 

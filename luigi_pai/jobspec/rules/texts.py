@@ -157,7 +157,7 @@ def folder_findings(path: Path, folder: object, what: str, level: Level) -> Iter
     The message calls it ``what``, such as ``code folder``.
     """
     if isinstance(folder, str) and folder and _NO_HDFS.match(folder):
-        text = f"{folder!r} is no path on the cluster's file system, where the {what} of a job is"
+        text = f"{folder!r} is not a path on the cluster's file system, where the {what} of a job is"
         remedy = "write $PAI_DEFAULT_FS_URI/PATH, and copy local files there with uploads or luigi-pai put"
         yield Finding(path, f"{text}; {remedy}", Level.WARNING if _PLACEHOLDER.match(folder) else level)
 

@@ -66,7 +66,7 @@ def test_names_of_images_are_left_alone(image):
 def test_a_folder_that_is_not_on_the_cluster_is_named(folder, field):
     what, level = CASES["folders"][field]
     said = (
-        f"{field}: {folder!r} is no path on the cluster's file system, where the {what} of a job is; "
+        f"{field}: {folder!r} is not a path on the cluster's file system, where the {what} of a job is; "
         "write $PAI_DEFAULT_FS_URI/PATH, and copy local files there with uploads or luigi-pai put"
     )
     assert of_v1(**{field: folder}) == [(level, said)]

@@ -155,7 +155,7 @@ def test_uploads_without_an_hdfs(gpu2, further, tmp_path, name):
     class Uploads(OnGpu2):
         uploads = {str(tmp_path / "code.txt"): "/code/code.txt"}
 
-    with pytest.raises(ConfigError, match=r"and \[OpenPai:gpu2\] names none; write"):
+    with pytest.raises(ConfigError, match=r"and \[OpenPai:gpu2\] has none; write"):
         Uploads(name=name).run()
     with pytest.raises(ConfigError, match=r"webhdfs_url is not set in \[OpenPai:gpu2\], and '/x' is on HDFS"):
         HdfsTarget("/x", cluster="gpu2").exists()
