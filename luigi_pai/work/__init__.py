@@ -1,1 +1,1 @@
-"""Pieces of work: what is known of one, what to do now, how it is submitted, run and recorded. No Luigi."""
+"""Pieces of work: their evidence, and how they are decided, submitted, run and recorded. No Luigi."""

@@ -1,4 +1,4 @@
-"""Claims: small files that record the submissions of a piece of work, and how each of them ended."""
+"""Claims: small files that record each submission of a piece of work, and its final state."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Claim:
     Attributes:
         name: The name of the task's job.
         number: The number of the submission, from 1.
-        job: The name of the job on the server that runs the submission, alone or as an instance of an array.
+        job: The name of the server's job that runs the submission, by itself or as an instance of an array.
         cluster: The URL of the rest-server.
         user: The user who submitted it.
         claimed_ms: The time of the claim in ms since 1970 UTC, by the clock of the submitting machine.
@@ -47,10 +47,10 @@ class Claim:
         inputs: See ``Work.inputs``; empty in claims of versions that did not record them.
         token: Distinguishes claims that are otherwise equal.
         runs_since: The number of retries by the cluster, and the time when the submission was first seen
-            running after them, in ms since 1970 UTC. None if it was not seen running yet, or if the server
-            sends the start time.
+            running after them, in ms since 1970 UTC. None if it has not been seen running yet, or if the
+            server sends the start time.
         stop_sent: Whether an interrupted run has asked the server to stop the submission.
-        state: The final state of the submission, ``SUCCEEDED``, ``FAILED`` or ``STOPPED``; None if not known.
+        state: The final state of the submission, ``SUCCEEDED``, ``FAILED`` or ``STOPPED``; None if unknown.
     """
 
     name: str
@@ -69,10 +69,10 @@ class Claim:
 
 
 class ClaimFolder(Protocol):
-    """A folder of claims. Whatever its file system is, the claims in it follow the rules of ``Claims``."""
+    """A folder of claims. On every file system, its claims follow the rules of ``Claims``."""
 
     where: str
-    """The folder as messages name it."""
+    """The folder, as it is named in messages."""
 
     def names(self) -> list[str]:
         """Return the names of the files; an empty list if the folder does not exist."""
@@ -83,14 +83,14 @@ class ClaimFolder(Protocol):
         ...
 
     def create_once(self, name: str, data: bytes) -> bool:
-        """Create a file; return False if it exists. Of several that create it, at most one gets True.
+        """Create a file; return False if it exists. If several processes create it, at most one gets True.
 
-        The file is complete from the moment when others can see it.
+        The file is complete as soon as other processes can see it.
         """
         ...
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file, and replace it in one step if it exists."""
+        """Write a file; if it exists, replace it atomically."""
         ...
 
     def add(self, name: str) -> None:
@@ -106,8 +106,8 @@ class ClaimFolder(Protocol):
 
         Args:
             name: The file's name.
-            problem: What is the matter; it follows the path of the file.
-            step: What the user can do; by default, check what the folder depends on.
+            problem: The problem; in the message it follows the path of the file.
+            step: The next step for the user; by default, to check the file system of the folder.
         """
         ...
 
@@ -118,7 +118,7 @@ class NotClaimed(Exception):
     Another process may have just released its claim.
 
     Attributes:
-        error: The error to raise if this does not change.
+        error: The error to raise if the claim still cannot be created.
     """
 
     def __init__(self, error: PaiError) -> None:
@@ -130,20 +130,20 @@ class Claims:
     """The claims of one piece of work in a folder. The folder may also contain claims of other work.
 
     ``NAME.N.json`` claims submission N. The file appears only when it is complete, and only one process can
-    create it; another process that tries to create it reads it instead. Empty files record events:
+    create it; any other process reads it instead. Empty files record events:
     ``NAME.N.RUNNING-RETRIES-TIME`` is written when the job is first seen running, if its server does not
     send the start time, ``NAME.N.STOPPING`` when an interrupted run has asked the server to stop the job, and
     ``NAME.N.STATE`` when the job has ended.
 
-    Each method raises PaiError if the folder cannot be read or written, or if the file of a claim contains
-    something else.
+    Each method raises PaiError if the folder cannot be read or written, or if the file of a claim has other
+    content.
 
     Args:
         folder: The folder.
         name: The name of the work.
 
     Attributes:
-        where: The folder as messages name it.
+        where: The folder, as it is named in messages.
     """
 
     def __init__(self, folder: ClaimFolder, name: str) -> None:
@@ -156,7 +156,7 @@ class Claims:
         self._made: Claim | None = None  # the last claim that this object has written and not released
 
     def last(self) -> Claim | None:
-        """Return the claim of the last submission, with its final state if known; None if no claim exists.
+        """Return the claim of the last submission, with its final state if known; None if there is no claim.
 
         A claim that this object has written is not read again.
         """
@@ -164,10 +164,11 @@ class Claims:
         return self.last_of(self._stem)
 
     def others(self) -> list[str]:
-        """Return which other work has claims in the folder, unless its last submission failed or was stopped.
+        """Return other work with claims in the folder, unless its last submission failed or was stopped.
 
-        So each of them has succeeded, or its end is not recorded. The names are those of the files, which for
-        long names end in a hash; ``last_of`` returns the claim. This uses the listing of ``last()``.
+        So each of them has succeeded, or its final state is not recorded. The names are file names, which end
+        in a hash if the work's name is long; ``last_of`` returns the claim. This uses the listing of
+        ``last()``.
         """
         return sorted(
             stem
@@ -176,7 +177,7 @@ class Claims:
         )
 
     def last_of(self, stem: str) -> Claim | None:
-        """Return the last claim of a piece of work that ``others()`` has named; None if it is gone."""
+        """Return the last claim of a piece of work from ``others()``; None if it has been removed."""
         numbers = self._files().get(stem, {})
         number = _newest(numbers)
         if number == 0:
@@ -190,7 +191,7 @@ class Claims:
         """Claim a submission; return ``claim``, or the submission's earlier claim (with its state, if known).
 
         Raises:
-            NotClaimed: The submission is not claimed, neither by this process nor by another.
+            NotClaimed: Neither this process nor another one has claimed the submission.
         """
         name = self._file(claim, "json")
         self._made = None
@@ -206,13 +207,13 @@ class Claims:
         return held
 
     def replace(self, claim: Claim) -> Claim:
-        """Replace the stored claim of the same submission by ``claim``, and return ``claim``."""
+        """Replace the stored claim of the same submission with ``claim``, and return ``claim``."""
         self._folder.replace(self._file(claim, "json"), _text(claim))
         self._made = claim
         return claim
 
     def end(self, claim: Claim, state: str) -> Claim:
-        """Record the final state of a submission, if it is not recorded; return the claim with this state."""
+        """Record the final state of a submission, unless it is recorded; return the claim with this state."""
         self._folder.add(self._file(claim, state))
         return replace(claim, state=state)
 
@@ -221,7 +222,7 @@ class Claims:
         self._folder.add(self._file(claim, f"{_RUNNING}-{retries}-{moment}"))
 
     def stops(self, claim: Claim) -> None:
-        """Record that the server was asked to stop a submission, whose end nobody may see."""
+        """Record that the server was asked to stop a submission, because no process may see its end."""
         self._folder.add(self._file(claim, _STOP_SENT))
 
     def release(self, claim: Claim) -> None:
@@ -229,15 +230,15 @@ class Claims:
         self._made = None
         self._folder.remove(self._file(claim, "json"))
 
-    def _file(self, claim: Claim, what: str) -> str:
-        return f"{self._stem}.{claim.number}.{what}"
+    def _file(self, claim: Claim, suffix: str) -> str:
+        return f"{self._stem}.{claim.number}.{suffix}"
 
     def _files(self) -> dict[str, dict[int, set[str]]]:
-        """Return stem -> number of the submission -> what its files record, from one listing."""
+        """Return stem -> number of the submission -> suffixes of its files, from one listing."""
         if self._listed is None:
             listed: dict[str, dict[int, set[str]]] = {}
             for found in filter(None, map(_FILE.fullmatch, self._folder.names())):
-                if found["stem"] != self._stem and found["stem"].startswith("."):  # hidden, no claim of work
+                if found["stem"] != self._stem and found["stem"].startswith("."):  # hidden, so not a claim
                     continue
                 numbers = listed.setdefault(found["stem"], {})
                 numbers.setdefault(int(found["number"]), set()).add(found["what"])
@@ -252,13 +253,13 @@ class Claims:
         try:
             return claim_of(json.loads(data), number)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            problem = "is not the record of a submission, so it is not known whether the job was submitted"
-            step = "remove the file if its job does not run"
+            problem = "is not the record of a submission, so it is unknown whether the job was submitted"
+            step = "remove the file if its job is not running"
             raise self._folder.failed(name, problem, step) from None
 
 
 def claim_once(claims: Claims, claim: Claim, retry: Retry, sleep: Callable[[float], None]) -> Claim:
-    """Claim a submission; return ``claim``, or the earlier claim. Try again after NotClaimed.
+    """Claim a submission; return ``claim``, or the earlier claim. Retry after NotClaimed.
 
     Raises:
         PaiError: The folder cannot be read or written, or still does not create the claim.
@@ -283,7 +284,7 @@ def _text(claim: Claim) -> bytes:
 
 
 def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
-    """Return a claim with what the names of the event files next to it record."""
+    """Return a claim with the events that the names of its event files record."""
     starts = [(int(found[1]), -int(found[2])) for found in map(_START.fullmatch, files) if found]
     retries, moment = max(starts, default=(0, 0))
     states = sorted(what for what in files if what.isalpha() and what not in ("json", _STOP_SENT))
@@ -296,7 +297,7 @@ def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
 
 
 def claim_of(fields: Mapping[str, Any], number: int) -> Claim:
-    """Return the claim with these fields; raise an error if one is missing or not valid."""
+    """Return the claim with these fields; raise an error if one is missing or invalid."""
     claimed, task = int(fields["claimed_ms"]), fields.get("task", "")
     if not (0 < number <= _MOST and 0 <= claimed < LATEST_MS):
         raise ValueError(number, claimed)

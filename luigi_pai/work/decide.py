@@ -1,7 +1,7 @@
-"""Decides what to do about a piece of work, from what is known of it. It makes no requests and logs nothing.
+"""Decides the next step of a piece of work from its known situation. It makes no requests and logs nothing.
 
-``docs/running-again.md`` describes the decisions for users. ``tests/data/tasks/decisions.yaml`` has each
-case.
+``docs/running-again.md`` describes the decisions for users. ``tests/data/tasks/decisions.yaml`` has a row for
+each case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WITHOUT_RESULT = (JobState.FAILED.value, JobState.STOPPED.value)
 
 _ON_ITS_WAY = 10.0  # seconds after a claim in which its job may still be on its way to the server
-_DAYS_FROM = 72  # hours; longer times are given in days
+_DAYS_FROM = 72  # hours; messages give longer times in days
 
 
 class RunsInArrayError(PaiJobError):
@@ -39,7 +39,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Watch the newest submission. If it has failed, its failure is the end of the work.
+    """Watch the newest submission. If it has failed, the work fails.
 
     Attributes:
         entry: The submission.
@@ -54,8 +54,9 @@ class Submit:
 
     Attributes:
         number: The number of the submission: 1 for NAME, 2 for NAME__attempt2, ...
-        array: The array that the submission was claimed for, and that is sent again; None for none.
-        wait: Seconds in which the job of an earlier claim may still arrive; look it up again before.
+        array: The array that the submission was claimed for, and that is sent again; None if there is none.
+        wait: Seconds in which the job of an earlier claim may still arrive; look it up again before you
+            submit.
         reason: Why an earlier submission does not count, for the log; empty if there is nothing to say.
     """
 
@@ -67,10 +68,10 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Stop: the work cannot go on.
+    """Raise an error: the work cannot continue.
 
     Attributes:
-        error: The reason, and what to do.
+        error: The error, with the reason and the next step for the user.
     """
 
     error: PaiJobError
@@ -86,20 +87,20 @@ class Situation:
     Attributes:
         name: The name of the work.
         kind: The ``MODULE.CLASS`` of the work.
-        digest: The digest of the job; None if it is not known, and nothing is compared.
+        digest: The digest of the job; None if it is unknown, so that nothing is compared.
         folder: The output folder.
-        own_name: The name on the server of the submission that ``claim`` or ``entry`` is about.
+        own_name: The server's name of the submission that ``claim`` or ``entry`` describes.
         entry: The newest submission; None if there is none.
         claim: The last claim; None if there is none, or if the decision does not need it.
-        is_complete: Whether the outputs show that the work has succeeded. It counts if the server does not
-            know the submission.
+        is_complete: Whether the outputs show that the work has succeeded. It is used only if the server does
+            not know the submission.
         age: Seconds since the claim; 0 without a claim.
         retention: Seconds for which the server keeps a finished job.
         cluster: The URL of the rest-server.
         section: The section of luigi.cfg, for messages.
         page: The URL of the page of the entry's job.
-        on_forgotten: The setting.
-        is_durable: Whether claims outlive the server's memory of a job, as they do on the cluster.
+        on_forgotten: The setting of this name.
+        is_durable: Whether claims are on the cluster, and so remain after the server has deleted a job.
         is_final: Whether a failed newest submission is the last one that is allowed.
         shares_jobs: Whether the work may run as an instance of an array.
     """
@@ -124,7 +125,7 @@ class Situation:
 
 
 def decide(known: Situation) -> Decision:
-    """Return what to do."""
+    """Return the next step."""
     entry = known.entry
     if entry is None:
         return Done() if known.is_complete else Submit(1)
@@ -150,7 +151,7 @@ def still_on_its_way(age: float) -> float:
 
 
 def is_same_class(kind: str, other: str) -> bool:
-    """Return whether two ``MODULE.CLASS`` are of one class; packages depend on where Python was started."""
+    """Return whether two ``MODULE.CLASS`` name one class; the package depends on where Python was started."""
     return kind.rsplit(".", 2)[-2:] == other.rsplit(".", 2)[-2:]
 
 
@@ -159,7 +160,7 @@ def _about_unknown(known: Situation, entry: Entry) -> Decision:
     claim = known.claim
     if entry.void or claim is None:
         return Submit(entry.number + 1)
-    if not known.is_durable:  # what has ended is not known to the server, which may be a new one
+    if not known.is_durable:  # the server does not know finished jobs, and may be a new one
         return _again(known, claim) if claim.state is None else Submit(1, wait=still_on_its_way(known.age))
     if claim.state in _WITHOUT_RESULT or (claim.state is None and claim.stop_sent):
         return Submit(claim.number + 1)
@@ -190,14 +191,14 @@ def _again(known: Situation, claim: Claim) -> Decision:
     return Submit(claim.number, claim.job, wait, reason)
 
 
-# the errors of work that cannot go on
+# the errors of work that cannot continue
 
 
 def _part_of_array(known: Situation, entry: Entry) -> RunsInArrayError:
-    """Return the error for work that waits or runs as an instance of an array."""
+    """Return the error for work that is a waiting or running instance of an array."""
     return RunsInArrayError(
         f"job {known.name!r} was not submitted: it is {entry.known.raw_state} as a part of job "
-        f"{entry.job!r}, which has several points of a sweep ({known.page}); run the sweep, or run the task "
+        f"{entry.job!r}, which runs several points of a sweep ({known.page}); run the sweep, or run the task "
         "again when that job has ended",
         entry.job,
     )
@@ -206,14 +207,14 @@ def _part_of_array(known: Situation, entry: Entry) -> RunsInArrayError:
 def _claimed_for_array(name: str, array: str) -> RunsInArrayError:
     """Return the error for work that is claimed for an array which the server does not know."""
     return RunsInArrayError(
-        f"job {name!r} was not submitted: it was claimed as a part of job {array!r}, which has several "
+        f"job {name!r} was not submitted: it was claimed as a part of job {array!r}, which runs several "
         "points of a sweep and is not on the server; run the sweep again, which submits it",
         array,
     )
 
 
 def _forgotten(claim: Claim, known: Situation) -> PaiJobForgotten:
-    """Return the error for a job that was submitted, and that the server does not know."""
+    """Return the error for a submitted job that the server does not know."""
     end = "its result is not known"
     there = "" if claim.cluster == known.cluster else f" to {claim.cluster}"
     knows = "does not know" if there else "no longer knows"
@@ -238,7 +239,7 @@ def _forgotten(claim: Claim, known: Situation) -> PaiJobForgotten:
 
 
 def other_work(known: Situation) -> PaiWorkConflict | None:
-    """Return the error if the last claim of the name is of other work, with another class and another job."""
+    """Return the error if the last claim of the name is from other work, with another class and job."""
     claim = known.claim
     if claim is None or known.entry is None or claim.number != known.entry.number or not claim.task:
         return None
@@ -246,13 +247,13 @@ def other_work(known: Situation) -> PaiWorkConflict | None:
         return None
     return PaiWorkConflict(
         f"job {claim.job!r} was submitted by another task, {claim.task}, and {known.kind} has the same name "
-        f"{known.name!r} and another job; it does not get the result of the other. Set name in one of them",
+        f"{known.name!r} but another job, so it does not get that job's result. Set name in one of them",
         claim.job,
     )
 
 
 def _ago(seconds: float) -> str:
-    """Return an age as text: ``3 hours ago``, ``5 days ago``."""
+    """Return an age in words: ``3 hours ago``, ``5 days ago``."""
     hours = seconds / 3600
     if hours < _DAYS_FROM:
         return f"{hours:.0f} hours ago" if hours >= 1 else "less than an hour ago"

@@ -1,4 +1,4 @@
-"""Evidence: what is known of work besides what its server says: claims, completion flag, outputs."""
+"""Evidence: the information about work that does not come from its server: claims, flag and outputs."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _RETENTION = 30 * 86400.0  # seconds for which claims on this machine are kept
 
 @dataclass(slots=True)
 class Recorded:
-    """A process's cache of a job's last claim, when the claim was read, and the job's last recorded end.
+    """A process's cache of a job's last claim, the time when it was read, and the last recorded final state.
 
-    ``others`` is what other work has claims in the folder, see ``Claims.others``.
+    ``others`` is the other work that has claims in the folder, see ``Claims.others``.
     """
 
     claim: Claim | None = None
     others: tuple[str, ...] = ()
     read_at: float = -math.inf
     missing_at: float = -math.inf  # when the output folder last did not exist
-    end: tuple[int, str] | None = None  # of the submission: number, state
+    end: tuple[int, str] | None = None  # the submission's number and state
 
 
 class Evidence:
     """Information about a piece of work that its server does not have.
 
-    If the output folder is on the cluster's file system, claims and flag are there. If not, there is
-    no completion flag, and claims are in a folder of the user on this machine; they decide between the user's
-    processes there, and prove no success. A mocked test makes no such claims.
+    If the output folder is on the cluster's file system, claims and flag are there. If not, there is no
+    completion flag, and the claims are in a folder of the user on this machine. Such claims decide between
+    the user's processes on this machine, but do not prove a success. A mocked test makes no such claims.
 
     If the file system fails, ``confirm``, ``release``, ``with_start`` and ``stop_sent`` log the error. All
     other methods raise PaiError.
@@ -56,8 +56,8 @@ class Evidence:
         sleep: Waits for a number of seconds; by default, the sleep of the cluster's clock.
 
     Attributes:
-        noted: A claim of the work that is known from elsewhere, such as the journal of a sweep. It counts if
-            the output folder is elsewhere, and no later claim is known.
+        noted: A claim of the work from another source, such as the journal of a sweep. It is used if the
+            output folder is elsewhere, and no later claim is known.
     """
 
     def __init__(self, work: Work, sleep: Callable[[float], None] | None = None) -> None:
@@ -73,7 +73,7 @@ class Evidence:
 
     @property
     def is_durable(self) -> bool:
-        """Whether claims and flag outlive the server's memory of a job, because they are on the cluster."""
+        """Whether claims and flag are on the cluster, and so remain after the server has deleted a job."""
         return self._work.outputs.fs is not None
 
     @functools.cached_property
@@ -102,11 +102,11 @@ class Evidence:
         return None if folder is None else Claims(folder, work.name)
 
     def close(self) -> None:
-        """Drop the access to claims and flag, until they are read or written again."""
+        """Release the access to claims and flag; the next read or write opens it again."""
         for name in ("flag", "_claims"):
             self.__dict__.pop(name, None)
 
-    # what is there
+    # reading
 
     def last(self) -> Claim | None:
         """Return the last claimed submission; None if there is none."""
@@ -121,11 +121,11 @@ class Evidence:
         return self._known.claim
 
     def hold(self, claim: Claim | None) -> None:
-        """Take a claim as the one that counts: this run's, or the earlier one of another process."""
+        """Use a claim as the valid one: this run's claim, or the earlier claim of another process."""
         self._known.claim, self._known.read_at = claim, self._clock.monotonic()
 
     def read_again(self) -> None:
-        """Let ``last`` read the claims again, because another process may have changed them."""
+        """Make ``last`` read the claims again, because another process may have changed them."""
         self._known.read_at = -math.inf
 
     def may_have_run(self) -> bool:
@@ -133,7 +133,7 @@ class Evidence:
         outputs, now = self._work.outputs, self._clock.monotonic()
         if not self.is_durable:
             return outputs.any_exists()
-        # If another process submits the job meanwhile, its claim shows this before the next submission.
+        # If another process submits the job meanwhile, the next submission finds its claim.
         if now - self._known.missing_at > _FRESH:
             self._known.missing_at = -math.inf if outputs.any_exists() else now
         return self._known.missing_at == -math.inf
@@ -218,21 +218,21 @@ class Evidence:
 
     @property
     def is_mine(self) -> bool:
-        """Whether the claim that counts is the one that this run has made."""
+        """Whether the valid claim is the one that this run has made."""
         claim, mine = self._known.claim, self._mine
         return claim is not None and mine is not None and claim.token == mine.token
 
     def before_post(self, number: int) -> None:
         """Remove the work from the completion flag before a later submission is posted.
 
-        Only after the claim, because before it, another process may submit this job and set the flag.
+        Call this only after the claim. Before it, another process may submit this job and set the flag.
         """
         claim = self._known.claim
         if number > 1 and self.flag is not None and claim is not None and claim.state is None:
             self.flag.discard(self._work.name)
 
     def confirm(self) -> None:
-        """Make this run's claim the one that counts, because the server has stored this run's job."""
+        """Make this run's claim the valid one, because the server has stored this run's job."""
         held, mine = self._known.claim, self._mine
         if self._claims is None or held is None or mine is None or held.token == mine.token:
             return
@@ -242,7 +242,7 @@ class Evidence:
             logger.warning("The claim of job %s could not be renewed: %s", mine.job, error)
 
     def release(self) -> Claim | None:
-        """Remove the claim of this run, because the job was not submitted; return it, or None for none."""
+        """Remove the claim of this run, because the job was not submitted, and return it, if there is one."""
         claim = self._known.claim
         if not self.is_mine or claim is None:
             return None
@@ -255,7 +255,7 @@ class Evidence:
         return claim
 
     def check_taken_over(self, status: JobStatus) -> None:
-        """Without a claim, check the job's output folder; with a claim, warn if the job has changed.
+        """Check the job's output folder if there is no claim; if there is one, warn if the job has changed.
 
         Raises:
             PaiOutputElsewhere: the job writes to another folder.
@@ -272,8 +272,8 @@ class Evidence:
     def with_start(self, status: JobStatus) -> JobStatus:
         """Return a job's status; if the job runs and its server sends no start time, add one from the claim.
 
-        The added time is when a lookup first found the job running after its last retry by the cluster.
-        The claim records this time for a later process that takes the job over.
+        The added time is the time of the first lookup that found the job running after the cluster's last
+        retry. The claim records it for a later process that takes over the job.
         """
         claim = self._known.claim
         if status.state is not JobState.RUNNING or status.launched_ms is not None:
@@ -286,7 +286,7 @@ class Evidence:
             try:
                 self._claims.runs(claim, status.retries, moment)
             except PaiError as error:
-                logger.debug("When job %s began to run could not be recorded: %s", status.name, error)
+                logger.debug("The start time of job %s could not be recorded: %s", status.name, error)
         else:
             moment = claim.runs_since[1]
         return replace(status, launched_ms=moment)
@@ -294,8 +294,8 @@ class Evidence:
     def stop_sent(self, job: str) -> None:
         """Record that an interrupted run has asked the server to stop a job.
 
-        This is not an end, because the job may have succeeded before it was stopped. It counts if the server
-        no longer knows the job.
+        This is not a final state, because the job may have succeeded before it was stopped. It is used if the
+        server no longer knows the job.
         """
         claim = self._known.claim
         if self._claims is None or claim is None or claim.job != job:
@@ -303,18 +303,18 @@ class Evidence:
         try:
             self._claims.stops(claim)
         except PaiError as error:
-            logger.warning("That job %s was asked to stop could not be recorded: %s", job, error)
+            logger.warning("The request to stop job %s could not be recorded: %s", job, error)
 
     # the end
 
     def claim_of(self, entry: Entry) -> Claim | None:
-        """Return the last claim if it is of this submission, else None."""
+        """Return the last claim if it belongs to this submission, else None."""
         claim = self.last()
         return claim if claim is not None and claim.number == entry.number else None
 
     @property
     def recorded_end(self) -> tuple[int, str] | None:
-        """Number and final state of the last submission whose end this process has recorded, if any."""
+        """Number and state of the last submission whose final state this process has recorded, if any."""
         return self._known.end
 
     def end(self, claim: Claim | None, entry: Entry) -> None:
@@ -326,7 +326,7 @@ class Evidence:
 
 
 def warn_of_other_definition(job: str) -> None:
-    """Warn that a job runs as another definition of its work has submitted it."""
+    """Warn that a job was submitted with another definition of its work."""
     logger.warning(
         "Job %s was submitted with another definition than the task has now; it runs as it was "
         "submitted. To run the new one, change the name, for example with a version number",

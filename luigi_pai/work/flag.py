@@ -35,7 +35,7 @@ class CompletionFlag:
         self.path = f"{directory.rstrip('/')}/{name}"
 
     def holds(self, job: str, *, submitted_here: bool = False) -> bool:
-        """Return whether the flag says that a job has completed.
+        """Return whether the flag marks a job as completed.
 
         Args:
             job: The name of the job.
@@ -47,20 +47,20 @@ class CompletionFlag:
         return self._fs.exists(self._path_of(job))
 
     def add(self, job: str, *, submitted_here: bool) -> None:
-        """Add a job (arguments: see ``holds``); missing folders are created, flags of other jobs are kept."""
+        """Add a job; create missing folders, and keep the flags of other jobs. Arguments: see ``holds``."""
         if create_once(self._fs, self.path, f"{job}\n".encode()):
             return
         if not self.holds(job, submitted_here=submitted_here):
             create_once(self._fs, self._path_of(job), b"")
 
     def tidy(self) -> None:
-        """Remove the temporary files beside the flag of processes that have ended."""
+        """Remove temporary files that finished processes have left next to the flag."""
         volume, place = self._fs.at(posixpath.dirname(self.path))
         with missing_ok():
             tidy_beside(volume, place, volume.list_status(place))
 
     def discard(self, job: str) -> None:
-        """Remove a job; ``_SUCCESS`` is deleted if it names no other job, so also if it is empty."""
+        """Remove a job; ``_SUCCESS`` is deleted if it names no other job, also if it is empty."""
         own = self._path_of(job)
         if self._fs.exists(own):
             self._fs.remove(own, recursive=False)
@@ -81,8 +81,8 @@ class CompletionFlag:
         """Return the names of jobs in the file ``_SUCCESS``; None if this file does not exist.
 
         Raises:
-            HdfsError: the file system failed, or the content is not a list of names but, for example, a page
-                of a proxy.
+            HdfsError: the file system failed, or the content is not a list of names but, for example, an HTML
+                page of a proxy.
         """
         data = read_small(self._fs, self.path, _LARGEST)
         if data is None:

@@ -1,4 +1,4 @@
-"""KeptLogs: copies of the logs of ended jobs. They are in the output folder, and outlast the server's."""
+"""KeptLogs: copies finished jobs' logs to their output folders, where they remain after the server's logs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_FOLDER = "_logs"  # folder of the copies; Hadoop's own readers skip names that begin with an underscore
+_FOLDER = "_logs"  # folder of the copies; Hadoop's own readers skip names that start with an underscore
 _PATIENCE = 10.0  # seconds for which a transient error of the cluster is retried
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
 
 
 class KeptLogs:
-    """Writes the logs of an ended job to ``OUTPUT_DIR/_logs/JOB/ROLE-INDEX.stdout`` and ``.stderr``.
+    """Writes the logs of a finished job to ``OUTPUT_DIR/_logs/JOB/ROLE-INDEX.stdout`` and ``.stderr``.
 
     A file appears, or replaces an earlier one, only when its log was read to the end. If a log of a task
     cannot be read, a file ``ROLE-INDEX.unreadable.txt`` contains the reason.
@@ -54,12 +54,12 @@ class KeptLogs:
         self._given_up: PaiApiError | None = None  # why no more requests are made
 
     def keep(self, status: JobStatus) -> None:
-        """Copy a job's logs. Errors are only logged, because the job's end does not depend on the copies."""
+        """Copy a job's logs. Errors are only logged, because the result does not depend on the copies."""
         if self._fs is None or self._folder is None:
             if self._book.api.session.times("keep_logs without files") == 1:
                 logger.warning(
-                    "keep_logs: no log of job %s is kept, nor of other jobs without an output folder on the "
-                    "cluster",
+                    "keep_logs: the logs of job %s, and of all jobs without an output folder on the cluster, "
+                    "are not kept",
                     status.name,
                 )
             return
@@ -79,7 +79,7 @@ class KeptLogs:
         logger.info("Kept the logs of job %s, %s, in %s%s", status.name, tasks, folder, lost)
 
     def _keep_task(self, fs: FileSystem, folder: str, status: JobStatus, task: TaskStatus) -> bool:
-        """Keep the logs of a task, or the reason why they cannot be read; return whether they were read."""
+        """Copy the logs of a task, or write why they cannot be read; return whether they were read."""
         path = f"{folder}/{_UNUSUAL.sub('_', task.role)}-{task.index}"
         reasons = {}
         try:
@@ -122,7 +122,8 @@ class KeptLogs:
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server; transient errors are retried for 10 s.
 
-        If a request gets no response, or the server has no such route, later calls only raise the same error.
+        After a request without a response, or if the server has no such route, later calls only raise the
+        same error.
         """
         if self._given_up is not None:
             raise self._given_up

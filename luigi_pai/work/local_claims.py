@@ -1,4 +1,4 @@
-"""The claims of a user on this machine, for work without an output folder on the cluster.
+"""A user's claims on this machine, for work without an output folder on the cluster.
 
 They are in ``$XDG_STATE_HOME/luigi_pai/claims``. They decide between the processes of one user on one
 machine, or on several machines if these share the folder. They do not prove a success.
@@ -48,8 +48,8 @@ def local_claims(
     Args:
         cluster: The URL of the rest-server.
         user: Who submits.
-        place: The output folder of the work. If it has none, the name of the work.
-        retention: Seconds without a new file of a submission after which its claim counts as absent.
+        place: The output folder of the work; if it does not have one, the name of the work.
+        retention: Seconds without a new file of a submission after which its claim is ignored.
         now: Returns seconds since 1970 UTC.
     """
     about = os.environ.get("XDG_STATE_HOME", ""), os.environ.get("HOME", "")
@@ -80,7 +80,7 @@ def _root(age: float, now: Callable[[], float]) -> Path | None:
 
 
 def _remove(folder: Path, oldest: float) -> None:
-    """Remove a folder of claims, unless somebody has just touched a file in it."""
+    """Remove a folder of claims, unless another process has just touched a file in it."""
     with only_remover(folder):
         for file in folder.iterdir():
             if file.lstat().st_mtime < oldest:
@@ -92,13 +92,13 @@ class LocalClaimFolder:
     """A folder of claims on this machine; see ``ClaimFolder``.
 
     Other processes see a file only when it is complete and on the disk, because it is written under another
-    name and then linked, which the system does for one process only. If the file system fails, a warning is
-    logged once a process, and work goes on as if there were no claims.
+    name and then linked, which succeeds for one process only. If the file system fails, each process logs one
+    warning, and work continues without claims.
 
     Args:
         folder: The path. Its parents belong to the user only.
-        retention: Seconds without a new file of a submission after which its claim counts as absent; then
-            whoever lists the folder removes it.
+        retention: Seconds without a new file of a submission after which its claim is ignored; the next
+            listing of the folder then removes it.
         now: Returns seconds since 1970 UTC.
     """
 
@@ -154,7 +154,7 @@ class LocalClaimFolder:
         return False
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file, and replace it in one step if it exists."""
+        """Write a file; if it exists, replace it atomically."""
         try:
             with only_remover(self._folder), self._written(name, data) as temporary:
                 temporary.replace(self._path(name))
@@ -193,7 +193,7 @@ class LocalClaimFolder:
         """Link a complete file to its name; return False if the name exists."""
         try:
             os.link(temporary, self._path(name))
-        except FileExistsError:  # NFS also sends this if it has linked the file, and repeats the request
+        except FileExistsError:  # NFS also raises this if it has linked the file and repeats the request
             return temporary.stat().st_nlink > 1
         self._sync()
         return True
@@ -250,7 +250,7 @@ class LocalClaimFolder:
             temporary.unlink(missing_ok=True)
 
     def _make(self) -> None:
-        """Make the folder, and again the parents that somebody has removed during this process."""
+        """Create the folder, and also its parents if they were removed during this process."""
         for folder in (*reversed(self._folder.parents[:2]), self._folder):
             folder.mkdir(mode=0o700, exist_ok=True)
 
@@ -264,20 +264,20 @@ class LocalClaimFolder:
 
 
 def only_remover(folder: Path) -> contextlib.AbstractContextManager[None]:
-    """Return the lock for whoever removes or replaces files in a folder of claims.
+    """Return the lock that a process needs to remove or replace files in a folder of claims.
 
-    Without it, a process that has found an expired claim could remove a new claim in its place.
+    Without it, a process that has found an expired claim could remove the new claim that replaced it.
     """
     return one_at_a_time("claims", str(folder))
 
 
 def warn_once(error: Exception) -> None:
-    """Warn, once a process, that claims cannot be kept."""
+    """Warn, once in a process, that claims cannot be kept."""
     place = os.environ.get("XDG_STATE_HOME", "")
     if place not in _warned:
         _warned.add(place)
         logger.warning(
-            "Claims cannot be kept on this machine (%s). Work goes on without them: if two runs submit the "
+            "Claims cannot be kept on this machine (%s). Work continues without them: if two runs submit the "
             "same work at once, it may run twice. Set XDG_STATE_HOME to a folder of yours to keep them",
             error,
         )

@@ -1,4 +1,4 @@
-"""Looks up a piece of work: its newest submission, and what the decision about it depends on."""
+"""Looks up a piece of work: its newest submission, and everything else that its decision depends on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def look_up(
     sleep: Callable[[float], None] | None = None,
     is_trusted: bool = True,
 ) -> Situation:
-    """Look up a piece of work, and return what the decision depends on.
+    """Look up a piece of work, and return the situation that its decision depends on.
 
     Args:
         work: The work.
@@ -44,7 +44,7 @@ def look_up(
             submission.
 
     Raises:
-        SpecError: Another task of this process has the same name and another job, or the same output folder.
+        SpecError: Another task of this process has the same name but another job, or the same output folder.
         PaiNameTaken, PaiApiError, HdfsError: See ``Book.latest``.
     """
     check_unique(work)
@@ -55,7 +55,7 @@ def look_up(
 
 
 def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
-    """Return what the decision about the newest submission of a piece of work depends on.
+    """Return the situation that the decision about the newest submission of a piece of work depends on.
 
     Raises:
         PaiError: the claims or the outputs cannot be read.
@@ -70,7 +70,7 @@ def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
     except PaiError as error:
         if not is_known:
             raise
-        claim = None  # a success is one, whether its claim can be read or not
+        claim = None  # a success does not depend on its claim
         logger.debug("The claims of %s cannot be read: %s", work.name, error)
     if claim is not None:
         is_same = not claim.task or is_same_class(claim.task, kind)
@@ -95,9 +95,9 @@ def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
 
 
 def decision(work: Work) -> Decision:
-    """Return what a run would do now; transient errors are retried for 2 s at most.
+    """Return the next step of a run that starts now; transient errors are retried for at most 2 s.
 
-    The end of a submission that has ended is recorded.
+    If the submission has finished, its final state is recorded.
 
     Raises:
         PaiWorkConflict: other work has used the name.
@@ -114,10 +114,10 @@ def decision(work: Work) -> Decision:
 
 
 def check_same_work(work: Work) -> None:
-    """Check that the last submission of a name is not of other work, before its result is read.
+    """Check that the last submission of a name does not belong to other work, before its result is read.
 
     Raises:
-        PaiWorkConflict: it is of another class, and of another job.
+        PaiWorkConflict: it belongs to another class and another job.
         PaiError: the claims cannot be read.
     """
     claim = Evidence(work).last()
@@ -131,8 +131,8 @@ def check_same_work(work: Work) -> None:
 def check_unique(work: Work) -> None:
     """Check that no other work of this process has this name and a different job, or this output folder.
 
-    Each of the two is refused, so that nothing is sent if both are known before the first one is submitted.
-    Nothing is checked if the last submission of the other work failed, because the next may be another job.
+    Both are refused, so nothing is sent if both are known before the first one is submitted. Other work whose
+    last submission failed is not compared, because its next submission may be another job.
 
     Raises:
         SpecError: other work has the name and a different job, or has the output folder.
@@ -141,7 +141,7 @@ def check_unique(work: Work) -> None:
         if other.digest != work.digest:
             wrong = (
                 f"two different tasks have it: {other.origin} and {work.origin}. One of them would get the "
-                "result of the other; put what tells them apart into the name, such as "
+                "result of the other; include the parameter that distinguishes them in the name, such as "
                 'name = f"train-{self.rate}"'
             )
             raise SpecError(work.name, [Problem("name", wrong)])
@@ -151,7 +151,7 @@ def check_unique(work: Work) -> None:
         if other.name != work.name:
             wrong = (
                 f"{work.folder} is the output folder of two tasks, {other.origin} and {work.origin}. One of "
-                "them would overwrite the output of the other; give each a folder of its own, for example "
+                "them would overwrite the output of the other; give each its own folder, for example "
                 "one that contains self.name"
             )
             raise SpecError(work.name, [Problem("output_dir", wrong)])

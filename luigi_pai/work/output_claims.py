@@ -14,7 +14,7 @@ from luigi_pai.work.claims import LARGEST
 if TYPE_CHECKING:
     from luigi_pai.files.file_system import FileSystem
 
-_FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
+_FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that start with an underscore
 _PAUSES = (0.01, 0.05, 0.2)  # seconds
 _CHECK = "check that its file system works, and run the task again"
 
@@ -22,8 +22,8 @@ _CHECK = "check that its file system works, and run the task again"
 class OutputClaimFolder:
     """The folder ``OUTPUT_DIR/_luigi_pai``.
 
-    A new file is written under another name and renamed, which the file system does for only one of several
-    files.
+    A new file is written under another name and then renamed. If several processes do this, the file system
+    renames only one of the files.
 
     Args:
         fs: The file system.
@@ -47,7 +47,8 @@ class OutputClaimFolder:
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if it does not exist.
 
-        Where a storage has no links, a file that is just being created is empty, so it is read again.
+        On a storage without links, a file that is being created is empty at first, so an empty file is read
+        again.
         """
         for pause in _PAUSES:
             data = read_small(self._fs, self._path(name), LARGEST)
@@ -61,7 +62,7 @@ class OutputClaimFolder:
         return create_once(self._fs, self._path(name), data)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file, and replace it in one step if it exists."""
+        """Write a file; if it exists, replace it atomically."""
         with self._fs.open_writer(self._path(name)) as file:
             file.write(data)
 

@@ -1,4 +1,4 @@
-"""Work: a piece of work, which is a job that is to succeed once, and where its results are."""
+"""Work: a piece of work, which is a job that must succeed once, and the place of its results."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 RECENT = 30.0
-"""Seconds for which a run reuses the lookup of ``complete()``. A reply 409 or a claim reveals newer jobs."""
+"""Seconds for which a run reuses the lookup of ``complete()``. A 409 or a claim reveals newer jobs."""
 
 _NOTIFIED_SINCE = (1, 5)
 
 
 class WorkOutputs(Protocol):
-    """Where the results of a piece of work are."""
+    """The place of a piece of work's results."""
 
     @property
     def fs(self) -> FileSystem | None:
@@ -52,12 +52,12 @@ class WorkOutputs(Protocol):
         ...
 
     def reports(self, job: str) -> list[dict[str, Any]]:
-        """Return what the containers of a submission have reported, oldest first."""
+        """Return the reports of a submission's containers, oldest first."""
         ...
 
 
 class Origin(Protocol):
-    """The task that defines a piece of work. Tasks of equal ``task_id`` are one."""
+    """The task that defines a piece of work. Tasks with the same ``task_id`` are the same task."""
 
     task_id: str
 
@@ -73,7 +73,7 @@ class Origin(Protocol):
 
 
 class Options:
-    """The settings of a piece of work by name; if an attribute of the task is None, luigi.cfg decides.
+    """The settings of a piece of work by name. If an attribute of the task is None, luigi.cfg is used.
 
     Args:
         task: The task that defines the work.
@@ -108,7 +108,7 @@ class Options:
 
     @property
     def notify(self) -> tuple[str, ...]:
-        """The changes of state about which the cluster notifies the user."""
+        """The state changes about which the cluster notifies the user."""
         return words_of(self["notify"])
 
     def is_retried(self, status: JobStatus) -> bool:
@@ -161,7 +161,7 @@ class Work(abc.ABC):
         """Build the job.
 
         Raises:
-            SpecError: no job can be made from the definition of the work.
+            SpecError: a job cannot be built from the definition of the work.
         """
 
     @abc.abstractmethod
@@ -169,7 +169,7 @@ class Work(abc.ABC):
         """Validate the job, and return warnings.
 
         Raises:
-            SpecError: the job is not valid.
+            SpecError: the job is invalid.
         """
 
     @abc.abstractmethod
@@ -186,7 +186,7 @@ class Work(abc.ABC):
         return self.build_job()
 
     def forget_job(self) -> None:
-        """Drop the job, which the many submitted points of a sweep would only hold in memory."""
+        """Drop the job, so that the many submitted points of a sweep do not keep theirs in memory."""
         self.__dict__.pop("job", None)
 
     @functools.cached_property
@@ -198,16 +198,16 @@ class Work(abc.ABC):
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """Digests of what the result depends on besides the job's own text, such as uploads, by name."""
+        """Digests of everything that the result depends on besides the job, such as uploads, by name."""
         return {}
 
     def changed_inputs(self, claim: Claim) -> list[str]:
-        """Return the names of inputs that are others now than when a submission was claimed."""
+        """Return the names of inputs that have changed since a submission was claimed."""
         own = self.inputs if claim.inputs else {}
         return [name for name, digest in claim.inputs.items() if own.get(name, digest) != digest]
 
     def has_changed_since(self, claim: Claim) -> bool:
-        """Return whether the job or an input is another one now than when a submission was claimed."""
+        """Return whether the job or an input has changed since a submission was claimed."""
         return claim.digest != self.digest or bool(self.changed_inputs(claim))
 
     def job_name(self, number: int) -> str:
@@ -215,11 +215,11 @@ class Work(abc.ABC):
         return self.book.job_name(self.name, number)
 
     def differing_fields(self, name: str, posted: PaiJob | JobProtocol | None = None) -> list[str]:
-        """Return the fields in which the job differs from the one that the server has stored under a name.
+        """Return the fields in which the job differs from the server's stored job of this name.
 
         Args:
             name: The name of the stored job.
-            posted: The job as ``prepare`` returned it; by default, the job before its uploads.
+            posted: The job that ``prepare`` returned; by default, the job before its uploads.
 
         Raises:
             PaiApiError: the stored job cannot be read.

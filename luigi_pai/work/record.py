@@ -28,7 +28,7 @@ _MOST_COMPARED = 10  # jobs without claims that a process and its forks compare 
 def record(
     work: Work, evidence: Evidence, entry: Entry, *, watched: bool, retry: Retry | None = None
 ) -> bool:
-    """Record the end of a submission. If this process is killed before, the next run records it.
+    """Record the end of a submission. If this process is killed first, the next run records it.
 
     If the file system fails, the error is logged and the work does not fail, because the server keeps the job
     for hours after its end, and the next ``complete()`` records this end.
@@ -37,8 +37,8 @@ def record(
         work: The work.
         evidence: The evidence of the work.
         entry: The submission, with its final status.
-        watched: Whether this process has watched the job to its end.
-        retry: Retries transient errors; None: they are not retried.
+        watched: Whether this process has watched the job until it finished.
+        retry: Retries transient errors; if None, they are not retried.
 
     Returns:
         False if the file system failed, else True.
@@ -103,7 +103,7 @@ def _succeeded(work: Work, evidence: Evidence, entry: Entry, *, watched: bool) -
 
 
 def _failed(work: Work, evidence: Evidence, entry: Entry) -> None:
-    """For the latest submission of the work, remove the work from the completion flag, and record the end.
+    """Record the end of a failed submission; if it is the latest, remove the work from the completion flag.
 
     The work may be in the flag, because a command may write the flag (as Spark does) and then fail.
     """
@@ -116,10 +116,10 @@ def _failed(work: Work, evidence: Evidence, entry: Entry) -> None:
 
 
 def _claim_of(evidence: Evidence, entry: Entry) -> Claim | None:
-    """Return a submission's claim if it is the last; PaiError if it contradicts the server."""
+    """Return a submission's claim if it is the last; raise PaiError if it contradicts the server."""
     claim, state = evidence.claim_of(entry), entry.known.state.value
     if claim is not None and claim.state not in (None, state) and evidence.is_durable:
-        raise PaiError(f"its recorded end is {claim.state}, and the server says {state}")
+        raise PaiError(f"its recorded end is {claim.state}, but the server reports {state}")
     return claim
 
 
@@ -129,7 +129,7 @@ def failure_of(work: Work, update: Update, *, next_step: str | None = None) -> P
     Args:
         work: The work.
         update: The last update of the job.
-        next_step: The last line of the error.
+        next_step: The last line of the error, with the next step for the user.
     """
     if update.outcome is Outcome.LOST:
         return lost_job(work.book.api, update.name)
@@ -149,8 +149,8 @@ def _warn_if_changed(work: Work, evidence: Evidence, entry: Entry) -> None:
         return
     if fields is None:
         return
-    what = f" ({', '.join(fields[:_SHOWN])}{', ...' if len(fields) > _SHOWN else ''})" if fields else ""
-    _warn_of_success(entry, f"the task's definition has changed since{what}")
+    changed = f" ({', '.join(fields[:_SHOWN])}{', ...' if len(fields) > _SHOWN else ''})" if fields else ""
+    _warn_of_success(entry, f"the task's definition has changed since{changed}")
 
 
 def _warn_of_success(entry: Entry, but: str) -> None:
@@ -166,10 +166,10 @@ def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] |
     """Compare the work's job with a submission that has succeeded.
 
     A job of the YAML protocol that has no claims on the cluster is compared with the server's copy, for the
-    first ten jobs of a process and its forks. Of another job without, only changed inputs are noticed.
+    first ten jobs of a process and its forks. For other jobs without a claim, only changed inputs are found.
 
     Returns:
-        The changed inputs and fields, [] if they are not known; None if none changed or nothing is compared.
+        The changed inputs and fields, or [] if they are unknown; None if none changed or nothing is compared.
 
     Raises:
         PaiApiError: without a claim, the server's copy cannot be read.
@@ -185,7 +185,7 @@ def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] |
     inputs = work.changed_inputs(claim)
     if (not inputs and not evidence.is_durable) or claim.digest == work.digest:
         return inputs or None
-    try:  # the stored job of an array is all of it
+    try:  # the stored job of an array is the whole array
         return inputs if entry.index is not None else inputs + work.differing_fields(entry.job)
     except PaiApiError:
         return inputs

@@ -36,18 +36,18 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0  # seconds until a job that may be on it
 
 
 class Watch(Protocol):
-    """Watches the job of a run, and notifies others of its course."""
+    """Watches the job of a run, and reports its progress."""
 
     def pause(self, seconds: float) -> None:
-        """Wait, and answer messages meanwhile."""
+        """Wait, and handle messages meanwhile."""
         ...
 
     def begun(self, entry: Entry) -> None:
-        """Tell that a job was submitted or taken over."""
+        """Report that a job was submitted or taken over."""
         ...
 
     def until_end(self, job: Submission, sleep: Callable[[float], None]) -> Update:
-        """Watch a job, and return its last update."""
+        """Watch a job until it has finished, and return its last update."""
         ...
 
     def show(self, status: JobStatus) -> None:
@@ -55,7 +55,7 @@ class Watch(Protocol):
         ...
 
     def ended(self, status: JobStatus, error: PaiJobError | None) -> None:
-        """Tell that a job has ended; ``error`` is None if it has succeeded."""
+        """Report that a job has finished; ``error`` is None if it has succeeded."""
         ...
 
 
@@ -81,17 +81,17 @@ class Run:
         self.job: Submission | None = None
 
     def _sleep(self, seconds: float) -> None:
-        """Wait, and answer messages meanwhile; raise the exception of a signal that has come."""
+        """Wait, and handle messages meanwhile; raise the exception of a signal that has arrived."""
         self._check_signals()
         self._watch.pause(seconds)
 
     def execute(self) -> None:
-        """Find or submit the job, and wait for its end; if it fails, submit it again (``max_attempts``).
+        """Find or submit the job, and wait until it has finished. If it fails, retry it (``max_attempts``).
 
         Raises:
-            SpecError: The job is not valid; nothing was sent.
+            SpecError: The job is invalid; nothing was sent.
             PaiJobFailed: The job ended as FAILED or STOPPED.
-            PaiJobForgotten: It was submitted earlier, and its result is not known.
+            PaiJobForgotten: The job was submitted earlier, and its result is unknown.
             PaiError: The job was not submitted, or may have been submitted; the message states which.
         """
         self.check()
@@ -102,7 +102,7 @@ class Run:
         """Check the job and the options, and log warnings; nothing is sent.
 
         Raises:
-            SpecError, ConfigError: The job or an option is not valid.
+            SpecError, ConfigError: The job or an option is invalid.
         """
         for warning in self._work.check_job():
             logger.warning("Job %s: %s", self._work.name, warning)
@@ -118,7 +118,7 @@ class Run:
             return self._begin()
 
     def finish(self, job: Submission | None) -> None:
-        """Wait for the end of a job from ``begin``; if it fails, submit it again (``max_attempts``).
+        """Wait until a job from ``begin`` has finished; if it fails, submit it again (``max_attempts``).
 
         Raises:
             PaiError: As in ``execute``.
@@ -187,7 +187,7 @@ class Run:
         self._watch.begun(job.entry_of(job.members[0], job.status))
 
     def _finish(self, job: Submission) -> PaiJobError | None:
-        """Watch a job to its end, and record it. Return its error if the work is submitted again."""
+        """Watch a job until it has finished, and record its end; return its error if the work is retried."""
         watch, work, status = self._watch, self._work, job.status
         member, api = job.members[0], work.book.api
         is_news = job.posted or not status.finished
@@ -195,7 +195,7 @@ class Run:
         if not status.finished:
             update = watch.until_end(job, self._sleep)
             self._in_flight.remove(job)
-        elif job.posted:  # it has ended before it was watched
+        elif job.posted:  # it finished before it was watched
             self._in_flight.remove(job)
             watch.show(status)
         if update.outcome is not Outcome.LOST:
@@ -214,7 +214,7 @@ class Run:
     # more attempts of this run
 
     def _next_step(self, update: Update) -> str:
-        """Return the last line of a failed job's error. It says what to do next, and which attempt failed."""
+        """Return the last line of a failed job's error, with the next step and the attempt that failed."""
         most = self._work.options["max_attempts"]
         if most == 1:
             return NEXT_SUBMISSION

@@ -1,4 +1,4 @@
-"""Stops the job, or lets it continue, if a signal ends the process or Luigi's main process ends."""
+"""Stops the job, or lets it continue, if a signal ends the process or Luigi's main process has ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a process: SIGHUP comes when a terminal is closed or a connection of ssh breaks."""
+"""Signals that end a process: it gets SIGHUP when its terminal is closed or its SSH connection breaks."""
 
 _LONGEST = 5.0  # seconds for the function that is called at a signal
 _STOPPED_WITHIN = 4.5  # seconds of these for stopping jobs
@@ -48,7 +48,7 @@ def handled(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
 def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """At SIGTERM, SIGHUP or SIGINT, call a function and wait up to 5 s for it before the signal takes effect.
 
-    In a worker process the end of the main process counts as SIGTERM, and is noticed within a second.
+    In a worker process, the end of the main process counts as SIGTERM, and is detected within a second.
 
     Handlers are set only in the main thread; at the end, the earlier handlers are set again. A signal that
     the process ignores stays ignored.
@@ -70,7 +70,7 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
 
     def raise_it(number: int, _: FrameType | None) -> None:
         came.append(number)
-        for other in before:  # ignored, because after a Ctrl-C, Luigi's main process sends SIGTERM, too
+        for other in before:  # ignored, because after a Ctrl-C, Luigi's main process also sends SIGTERM
             signal.signal(other, signal.SIG_IGN)
         raise _Signalled(number)
 
@@ -97,7 +97,7 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
 
 
 def end_with_main_process(over: threading.Event | None = None) -> None:
-    """Send SIGTERM to this process, a worker, when the main process has ended for any reason.
+    """Send SIGTERM to this worker process when the main process has ended for any reason.
 
     Args:
         over: Set when the main process no longer matters.
@@ -127,7 +127,7 @@ def interrupt(in_flight: InFlight, options: Options) -> None:
             if stopped:
                 logger.warning("Interrupted: job %s was asked to stop", job.name)
                 continue
-            problem = str(problems[0]) if problems else "no answer in time"
+            problem = str(problems[0]) if problems else "no response in time"
             why = f"job {job.name} could not be stopped ({problem}): "
         rest = f"job {job.name} may have been submitted; {TRY_AGAIN}"
         logger.warning("Interrupted: %s%s", why, continues(job.book.api, job.name) if job.is_there else rest)

@@ -1,4 +1,4 @@
-"""Asks the server to stop jobs, several at once, also those that are being submitted."""
+"""Asks the server to stop jobs, several at once, including jobs that are being submitted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def stop(job: Submission, end: float = 0.0) -> PaiApiError | None:
 
     Args:
         job: The job. If it is being submitted and not there yet, the server is asked again.
-        end: The time of the monotonic clock until which it is asked again; by default, it is not.
+        end: The time of the monotonic clock until which the request is repeated; by default, it is not
+            repeated.
     """
     pause = _FIRST_PAUSE
     while True:
@@ -56,7 +57,7 @@ def stop(job: Submission, end: float = 0.0) -> PaiApiError | None:
 def stop_jobs(jobs: Sequence[Submission], seconds: float) -> tuple[list[Submission], list[PaiApiError]]:
     """Ask the server to stop as many jobs as the time allows, several at once, the last of ``jobs`` first.
 
-    For each job that was asked to stop, this is recorded as well.
+    The request is recorded for each job that was asked to stop.
 
     Returns:
         the jobs that were asked to stop, and the errors of others.
@@ -74,7 +75,7 @@ def stop_jobs(jobs: Sequence[Submission], seconds: float) -> tuple[list[Submissi
                     job.stop_sent()
                 else:
                     problems.append(error)
-                if isinstance(error, OF_ALL):  # all other requests would fail too, perhaps slowly
+                if isinstance(error, OF_ALL):  # all other requests would also fail, perhaps slowly
                     left.clear()
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_THREADS, len(left)))]

@@ -1,4 +1,4 @@
-"""Submission: a job and the pieces of work that it runs. InFlight: the jobs that may be on the server."""
+"""Submission: a job with the pieces of work that it runs. InFlight: the jobs that may be on the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.work.piece import Work
 
 TRY_AGAIN = "run the task again: it looks up the job first"
-"""What to do about a job that may have been submitted."""
+"""The next step for a job that may have been submitted."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +28,7 @@ class Member:
     Attributes:
         work: The work.
         evidence: The evidence of the work.
-        number: The number of its submission, from 1; 0 if it is not known yet.
+        number: The number of its submission, from 1; 0 if it is still unknown.
         index: The number of its instance in an array; None if its job is not an array.
     """
 
@@ -50,7 +50,7 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Submission:
-    """A job on the server, and the work that it runs. It is an array, or runs one piece of work.
+    """A job on the server, and the work that it runs. The job is an array, or runs one piece of work.
 
     Attributes:
         name: The name of the job.
@@ -58,7 +58,8 @@ class Submission:
         members: The work that has not finished.
         status: The last known status.
         posted: Whether this process submitted it.
-        is_there: Whether the server has taken it; False while it is submitted, or if the response was lost.
+        is_there: Whether the server has accepted it; False during the submission, or if the response was
+            lost.
         is_over: Whether the job has finished, or the server does not know it.
     """
 
@@ -94,7 +95,7 @@ class Submission:
         return any(member.index is not None for member in self.members)
 
     def statuses(self, status: JobStatus) -> Iterator[tuple[Member, JobStatus]]:
-        """Yield the work that has not ended, each with its part of a status of the job."""
+        """Yield the work that has not finished, each with its part of a status of the job."""
         of = instance_statuses(status)
         for member in list(self.members):
             yield member, status if member.index is None else of(member.index)
@@ -113,7 +114,7 @@ class InFlight:
     """The jobs of a run that may wait or run on the server. Threads share it.
 
     A job is in it from before its first post until its end is seen, or until it is certain that the server
-    has not taken it. So an interrupted run can stop and name all its jobs.
+    has not accepted it. So an interrupted run can stop and name all its jobs.
     """
 
     def __init__(self) -> None:
@@ -122,18 +123,18 @@ class InFlight:
         self._is_closed = False
 
     def jobs(self) -> list[Submission]:
-        """Return the jobs, those that the server has certainly taken last."""
+        """Return the jobs; the jobs that the server has certainly accepted come last."""
         with self._lock:
             jobs = [job for job in self._jobs.values() if not job.is_over]
         return sorted(jobs, key=lambda job: job.is_there)
 
     def close(self) -> None:
-        """Let no thread post another job: ``announce`` raises an error instead."""
+        """Prevent all threads from posting more jobs: ``announce`` raises an error instead."""
         with self._lock:
             self._is_closed = True
 
     def announce(self, job: Submission) -> None:
-        """Add a job that is about to be posted, if it is not in already.
+        """Add a job that is about to be posted, unless it is in already.
 
         Raises:
             PaiError: The run was interrupted; the post must not be made.
@@ -152,7 +153,7 @@ class InFlight:
             self._jobs[_key(job)] = job
 
     def remove(self, job: Submission) -> None:
-        """Remove a job that has ended, or that the server has certainly not taken."""
+        """Remove a job that has finished, or that the server has certainly not accepted."""
         with self._lock:
             job.is_over = True
             if self._jobs.get(_key(job)) is job:

@@ -1,9 +1,9 @@
 """Submits a job with one or more pieces of work: claim each, post, and make sure whose job the server has.
 
 In an array, a piece of work has the same submissions (NAME, NAME__attempt2, ...), output folder, claims and
-completion flag as in a job of its own, but its claims name the array as their job. The array's name is made
+completion flag as in a separate job, but its claims name the array as their job. The array's name is made
 from the names of the intended submissions. Each submission is claimed before its job is posted, and a job
-runs only the work whose claims name it. Whoever loses a claim does not post.
+runs only the work whose claims name it. A process that loses a claim does not post.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Submitted:
     Attributes:
         job: The job that this process has posted; None if it has posted none.
         again: The work that is not in ``job``; look it up again.
-        is_known: Whether the book knows the newest submission of the work in ``again`` already.
+        is_known: Whether the book already knows the newest submission of the work in ``again``.
     """
 
     job: Submission | None = None
@@ -49,10 +49,10 @@ class Submitted:
 
 
 class Ledger:
-    """Another place that records claims. This one records nothing."""
+    """An additional place that records claims. This class records nothing."""
 
     def begin(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Record claims before their job is posted; return them, or earlier ones of the same submissions."""
+        """Record claims before their job is posted; return them, or earlier claims of their submissions."""
         return list(claims)
 
     def release(self, claims: Sequence[Claim]) -> None:
@@ -64,7 +64,7 @@ class Submitter:
 
     Args:
         in_flight: Gets each job before its first post.
-        ledger: Another place that records the claims.
+        ledger: An additional place that records the claims.
         single: Whether one job is posted at a time; then its post is logged at INFO, and it is looked up.
         sleep: Waits for a number of seconds; by default, the sleep of the cluster's clock.
     """
@@ -88,15 +88,15 @@ class Submitter:
         array: str | None = None,
         build: Callable[[str, list[_Job]], JobProtocol] | None = None,
     ) -> Submitted:
-        """Claim work, and submit the job of what is claimed.
+        """Claim work, and submit a job with the claimed work.
 
         Args:
             members: The work, with the numbers of its submissions.
-            array: The name of the array that runs it; None for one piece of work in its own job.
+            array: The name of the array that runs the work; None for one piece of work in its own job.
             build: Makes the array from its name and the jobs of its members.
 
         Raises:
-            SpecError: The job is not valid; no job was sent.
+            SpecError: The job is invalid; no job was sent.
             PaiWorkConflict: An output folder belongs to other work; no job was sent.
             PaiError: The message states whether the job was not submitted, or may have been submitted.
         """
@@ -136,9 +136,10 @@ class Submitter:
         return Submitted(job, [member for member in members if member not in claimed])
 
     def _claim(self, members: Sequence[Member], name: str, claimed: dict[Member, _Job]) -> None:
-        """Claim work for a job, and add what was claimed to ``claimed``, with the job of each member.
+        """Claim work for a job, and add the claimed members to ``claimed``, each with its job.
 
-        Processes with one array claim its work in one order, so that the array of the first one is whole.
+        Processes with the same array claim its work in the same order, so the first process gets the whole
+        array.
         """
         prepared: list[_Job] = []
         claims: dict[Member, Claim] = {}
@@ -163,7 +164,7 @@ class Submitter:
                 claimed[member] = job
 
     def _release(self, members: Sequence[Member]) -> None:
-        """Remove claims, but of an array only young ones: another process may be sending it again."""
+        """Remove claims; for an array only recent ones, because another process may be sending it again."""
         released = []
         for member in members:
             claim = member.evidence.last()
@@ -175,11 +176,11 @@ class Submitter:
     def _is_others(self, job: Submission, status: JobStatus, posted: _Job) -> bool:
         """Return whether the server has stored another job under the name than the one that was posted.
 
-        If several processes post a name at once, 1.8 and LTP answer 202 to each and store one of the jobs;
-        0.x does so within half a second. On the cluster's file system the claim decides who posts, so a
-        stored job is compared only if the submission had an earlier claim. Without one, other machines
-        may post the name as well, so on v2 each job that is submitted alone is compared. On v1, a task makes
-        only the requests of luigi.contrib.pai, so none is.
+        If several processes post a name at once, 1.8 and LTP respond to each with 202 and store one of the
+        jobs; 0.x does the same within half a second. On the cluster's file system the claim decides who
+        posts, so a stored job is compared only if the submission had an earlier claim. Without one, other
+        machines may post the name as well, so on v2, each job with a single piece of work is compared. On v1,
+        nothing is compared, because a task makes only the requests of luigi.contrib.pai.
         """
         if len(job.members) != 1 or job.members[0].index is not None:
             return False
@@ -216,9 +217,9 @@ class Submitter:
 
 
 def _is_ours_to_post(member: Member, held: Claim) -> bool:
-    """Return whether this process posts a claimed job: by its own claim, or by one whose owner is gone.
+    """Return whether this process posts a claimed job, because the claim is its own or its owner is gone.
 
-    A submission whose end is recorded was posted, whatever the server knows of it.
+    A submission with a recorded final state was posted, even if the server does not know it.
     """
     if member.evidence.is_mine:
         return True
@@ -232,7 +233,7 @@ def _is_on_its_way(api: RestApi, claim: Claim) -> bool:
 
 
 def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
-    """Add each missing tag to a job by a request; nothing is sent if the server does not support tags.
+    """Add each missing tag to a job, with one request per tag; nothing is sent if the server has no tags.
 
     The first error is logged, and no more tags are added. The job runs without the missing tags.
 

@@ -167,8 +167,7 @@ def test_a_task_that_was_not_run_has_no_result():
     with pytest.raises(PaiJobError) as caught:
         task_of().result()
     assert (
-        str(caught.value)
-        == "Own(name=train) has no result, because it has not run: there is no job 'train'"
+        str(caught.value) == "Own(name=train) has no result, because it has not run: there is no job 'train'"
     )
     task_of().run()
     assert task_of().result() == {}

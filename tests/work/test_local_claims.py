@@ -267,7 +267,7 @@ def test_without_a_usable_folder_there_is_one_warning_and_no_claims(caplog, spoi
     spoil(state() / "luigi_pai")
     assert [local_claims("http://pai", "anna", place, DAY) for place in "ab"] == [None, None]
     (message,) = [record.getMessage() for record in caplog.records]
-    assert re.match(r"Claims cannot be kept on this machine \(.*\)\. Work goes on without them: if", message)
+    assert re.match(r"Claims cannot be kept on this machine \(.*\)\. Work continues without them", message)
     assert reason in message
     assert "it may run twice. Set XDG_STATE_HOME to a folder of yours" in message
 

@@ -174,7 +174,7 @@ def test_without_hdfs_it_is_said_once_that_nothing_is_kept(pai, settings, caplog
         for name in ("a", "b"):
             Train(name=name).run()
     assert [message for message in caplog.messages if message.startswith("keep_logs")] == [
-        "keep_logs: no log of job a is kept, nor of other jobs without an output folder on the cluster"
+        "keep_logs: the logs of job a, and of all jobs without an output folder on the cluster, are not kept"
     ]
     assert pai.posts() == ["a", "b"]
 
