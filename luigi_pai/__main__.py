@@ -4,7 +4,7 @@ import os
 import sys
 
 if not getattr(sys.flags, "safe_path", False) and sys.path[:1] == [os.getcwd()]:  # noqa: PTH109  as -m writes it
-    del sys.path[0]  # no command imports a module of the current folder that was not asked for
+    del sys.path[0]  # no command imports a module from the current folder unintentionally
 
 from luigi_pai.cli import main
 

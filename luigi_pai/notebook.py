@@ -1,6 +1,6 @@
-"""Notebooks: tables of jobs and of a sweep's points, and a line of progress in the output of a cell.
+"""Notebooks: tables of jobs and of a sweep's points, and a progress line in the output of a cell.
 
-IPython displays the tables and the line. Every kernel has IPython, so that no further package is needed.
+IPython displays the tables and the line. Every kernel has IPython, so no other package is needed.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def is_notebook() -> bool:
     return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
 
 
-class Link(str):  # noqa: SLOT000  a text with one attribute more
+class Link(str):  # noqa: SLOT000  a string with an additional attribute
     """The text of a link.
 
     Attributes:
-        url: target of the link; if its scheme is not http or https, only the text is shown.
+        url: The target of the link; if its scheme is not http or https, only the text is shown.
     """
 
     url: str
@@ -58,9 +58,9 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str =
     """Return a table as HTML, in which the states of jobs have colours.
 
     Args:
-        titles: the titles of the columns.
-        rows: for each row, a text for each column; a ``Link`` becomes an HTML link.
-        note: text below the table.
+        titles: The titles of the columns.
+        rows: For each row, a string for each column; a ``Link`` becomes an HTML link.
+        note: The text below the table.
     """
     head = "".join(f'<th style="text-align:left">{_escaped(title)}</th>' for title in titles)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
@@ -88,11 +88,11 @@ class Drawing:
         self._handle: Any = None
 
     def draw(self, text: str, done: float | None = None) -> None:
-        """Draw the line instead of the line that an earlier call has drawn.
+        """Draw the line, which replaces the line from the previous call.
 
         Args:
-            text: the line.
-            done: progress from 0 to 1; if it is None, no bar is drawn.
+            text: The line.
+            done: The progress from 0 to 1; if None, no bar is drawn.
         """
         ipython: Any = import_module("IPython.display")
         bar = "" if done is None else f'<progress value="{done:.3f}" style="width:20em"></progress> '

@@ -49,9 +49,9 @@ class _Note(NamedTuple):
     """A trial in the journal.
 
     Attributes:
-        trial: its number.
-        params: its parameters.
-        values: its reported values by step.
+        trial: The trial's number.
+        params: The trial's parameters.
+        values: The trial's reported values by step.
     """
 
     trial: int
@@ -60,16 +60,16 @@ class _Note(NamedTuple):
 
 
 def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]], sweep: str) -> BaseSampler:
-    """Let a sampler return the recorded parameters for the trials whose parameters were recorded.
+    """Make a sampler return the recorded parameters for trials with recorded parameters.
 
     It still draws new parameters for these trials, so that its random state advances as for new trials. The
-    new value of a parameter is used if its distribution does not contain the recorded value: the code may
-    have changed, or others may have written the journal. The first such value is logged.
+    new value of a parameter is used if its distribution does not contain the recorded value, because the code
+    may have changed, or others may have written the journal. The first such value is logged.
 
     Args:
-        sampler: the sampler to change.
-        known: number of a trial -> its recorded parameters.
-        sweep: name of the sweep, for the log.
+        sampler: The sampler to change.
+        known: The number of a trial -> its recorded parameters.
+        sweep: The name of the sweep, for the log.
     """
     relative, independent = sampler.sample_relative, sampler.sample_independent
     refused: list[str] = []
@@ -137,9 +137,9 @@ class OptunaSweep(PaiSweep):
             def point(self, trial):
                 return Train(rate=trial.suggest_float("rate", 1e-4, 0.1, log=True))
 
-    A point that has failed, or has no number in a column of ``direction``, is a failed trial. After a kill
-    the study is rebuilt from the journal, so that its trials have the recorded parameters, and a sampler with
-    a seed continues as if there had been no kill.
+    A failed point, or a point without a number in a column of ``direction``, is a failed trial. If the
+    process is killed, the next run rebuilds the study from the journal, so that its trials have the recorded
+    parameters, and a sampler with a seed continues as if nothing had happened.
     """
 
     trials: ClassVar[Any] = luigi.IntParameter(
@@ -163,7 +163,7 @@ class OptunaSweep(PaiSweep):
             return optuna.samplers.TPESampler(seed=1, constant_liar=True)
 
     def pruner(self) -> BasePruner | None:
-        """Return the pruner that stops poor points early. The default is None, so that no point is stopped.
+        """Return the pruner that stops poor points early. The default is None: no point is stopped.
 
         The pruner gets the reported values of the first column of ``direction``, each with the ``step`` of
         its report, or with the report's number if it has no ``step``.
@@ -184,7 +184,7 @@ class OptunaSweep(PaiSweep):
         sampler = _repeating(self.sampler(), parameters, self.name)
         pruner = self.pruner() or optuna.pruners.NopPruner()
         log = logging.getLogger("optuna")
-        level = log.level  # the user's, for studies of their own
+        level = log.level  # the user's level, for the user's own studies
         log.setLevel(max(log.getEffectiveLevel(), logging.WARNING))  # no "A new study created in memory"
         try:
             #: the Optuna study, which the first step of ``points()`` creates
@@ -201,7 +201,7 @@ class OptunaSweep(PaiSweep):
             if not isinstance(task, JobTask):
                 raise TypeError(f"point() returned {task!r:.60}; return a task")
             if number == 1 and not trial.params:
-                text = "point() takes no value from its trial, so that all trials are one point"
+                text = "point() suggests no value with its trial, so all trials are the same point"
                 logger.warning("%s: %s: call trial.suggest_float() or the like", self.name, text)
             self._open.setdefault(task.task_id, []).append(trial)
             if number not in known:
@@ -269,14 +269,14 @@ class OptunaSweep(PaiSweep):
         if not count:
             yield Problem("direction", "is missing; set it, such as 'max accuracy', or set best")
         if count > 1 and self.pruner() is not None:
-            yield Problem("pruner", "Optuna prunes searches of one objective only; return None")
+            yield Problem("pruner", "Optuna only prunes searches with one objective; return None")
 
     @property
     def _budget(self) -> int:
         return int(self.trials)
 
     def _note(self) -> Any:
-        """Return parameters and reported values of trials that changed since ``_note`` was last called."""
+        """Return parameters and reported values of the trials that have changed since the last call."""
         changed, self._changed = self._changed, {}
         return [
             {"trial": number, "params": trial.params, "values": self._values(trial)}

@@ -1,4 +1,4 @@
-"""PaiProtocolTask: a step of a Luigi pipeline that runs as a job of OpenPAI's YAML job protocol."""
+"""PaiProtocolTask: runs a job of OpenPAI's YAML job protocol as a step of a Luigi pipeline."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class PaiProtocolTask(JobTask):
     """A Luigi task that runs as a job of the YAML job protocol (OpenPAI 0.15 to 1.8, LTP).
 
     Subclass it and define ``protocol``; ``parameters`` and ``secrets`` are merged into the
-    protocol. The task runs as a ``PaiTask`` does. Because the name identifies the work, an
-    existing job of this name is taken over, and a failed job is submitted again as ``NAME__attempt2``.
+    protocol. The task runs like a ``PaiTask``. Because the name identifies the work, an
+    existing job with this name is taken over, and a failed job is submitted again as ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -50,9 +50,9 @@ class PaiProtocolTask(JobTask):
     @attribute
     @abc.abstractmethod
     def protocol(self) -> JobProtocol | str | os.PathLike[str]:
-        """The job, as a JobProtocol, as YAML text, or as the path of a YAML file. Required.
+        """The job: a JobProtocol, a YAML string, or the path of a YAML file. Required.
 
-        A string with a line break, or that begins with ``{``, is YAML. Any other string is a
+        A string that contains a line break or starts with ``{`` is YAML. Any other string is a
         path, absolute or relative to the folder of the module that defines ``protocol``.
         """
 
@@ -84,8 +84,8 @@ class PaiProtocolTask(JobTask):
     def output_dir(self) -> str | None:
         """Folder of the job's results on the cluster's file system: ``$PAI_OUTPUT_DIR`` in the containers.
 
-        It also gets the completion flag and the claims. The job mounts the storage of luigi.cfg if the folder
-        is there. None: the job has no such folder.
+        It also contains the completion flag and the claims. If the folder is on the storage of luigi.cfg, the
+        job mounts this storage. If None, the job does not have such a folder.
         """
         return None
 
@@ -104,7 +104,7 @@ class PaiProtocolTask(JobTask):
         Override it to return the targets that the job writes. The server forgets the job (by default,
         30 days after its end). From then on, the task is complete if it has a completion flag in
         ``output_dir`` or, without ``output_dir``, if the targets that you return exist. The default target
-        does not exist any more then.
+        no longer exists then.
         """
         return PaiJobTarget(self)
 
@@ -126,7 +126,7 @@ class PaiProtocolTask(JobTask):
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:
-        """The protocol. It is cached until the next run or ``complete()``, which reads it again."""
+        """The protocol. It is cached until the next ``run()`` or ``complete()``, which reads it again."""
         given: Any = self.protocol
         if isinstance(given, JobProtocol):
             return given
@@ -136,13 +136,13 @@ class PaiProtocolTask(JobTask):
         if not isinstance(given, (str, os.PathLike)):
             raise TypeError(
                 f"protocol of {type(self).__name__} is {type(given).__name__}; "
-                "give a JobProtocol, YAML text or a path"
+                "use a JobProtocol, a YAML string or a path"
             )
         file = base_folder(self, "protocol") / Path(given).expanduser()
         try:
             return JobProtocol.from_file(file)
         except FileNotFoundError as error:
-            text = f"protocol of {type(self).__name__}: there is no such file; {_RELATIVE}"
+            text = f"protocol of {type(self).__name__}: the file does not exist; {_RELATIVE}"
             raise FileNotFoundError(error.errno, text, str(file)) from None
 
     # for TaskWork
@@ -170,7 +170,7 @@ class PaiProtocolTask(JobTask):
         settings = OpenPai.current(self.cluster)
         if settings.api_version == "v1":
             raise ConfigError(
-                f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
+                f"{type(self).__name__} is a job of the YAML protocol, but api_version = v1 is set in "
                 f"[{settings.section}] of luigi.cfg; clusters of OpenPAI 0.7 to 0.14 run PaiTask only"
             )
 

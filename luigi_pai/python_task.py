@@ -42,36 +42,36 @@ __all__ = ["PaiPythonTask"]
 
 _FILE = "luigi_pai_file"  # shell variable with the path of the payload file in the container
 _MOST = LARGEST_BODY - 20_000  # maximum payload in a command, in bytes; the rest is for the job itself
-_LAST_LINES = 400  # lines at the end of the log in which the result is looked for
+_LAST_LINES = 400  # lines at the end of the log that are searched for the result
 _NEVER_RUNS = (
     "no role runs work(): do not override tasks, but set instances, cpus, gpus and memory_mb; a task with "
-    "commands of its own is a PaiTask"
+    "its own commands is a PaiTask"
 )
 
 
 class PaiPythonTask(PaiTask):
     """A Luigi task whose method ``work`` runs as a job on an OpenPAI cluster.
 
-    Subclass it and give ``image`` and ``work``. The method and what it uses are sent as a pickle; the
-    image needs only the minor version of Python that runs here. Everything else is as in a ``PaiTask``.
-    The class needs cloudpickle, which the extra ``python`` installs.
+    Subclass it and define ``image`` and ``work``. The method and the objects that it uses are sent as a
+    pickle, so the image needs the same minor version of Python as this process. Otherwise it behaves like a
+    ``PaiTask``. The class needs cloudpickle, which the extra ``python`` installs.
     """
 
     @abc.abstractmethod
     def work(self) -> Mapping[str, Any] | None:
         """Do the work of the job, in the container; an exception fails the job.
 
-        ``self`` is no Luigi task there. It has only the parameters, ``name``, ``pai``, and the attributes
-        of yours that ``work`` uses.
+        In the container, ``self`` is not a Luigi task. It has only the parameters, ``name``, ``pai``, and
+        those of your attributes that ``work`` uses.
 
         Returns:
             None, or a JSON object, which ``result()`` returns. It becomes ``metrics.json`` in the output
-            folder, if the container can write there. Only the first instance's result is used.
+            folder, if the container can write there. Only the result of the first instance is used.
         """
 
     @property
     def pai(self) -> ModuleType:
-        """The module ``luigi_pai.runtime``: ``report()``, ``current()``, ``barrier()`` and the like."""
+        """The module ``luigi_pai.runtime``, with functions such as ``report()`` and ``barrier()``."""
         from luigi_pai import runtime  # noqa: PLC0415  only work() needs it
 
         return runtime
@@ -108,19 +108,19 @@ class PaiPythonTask(PaiTask):
 
     @attribute
     def python(self) -> str:
-        """The command of Python in the image."""
+        """The Python command in the image."""
         return "python3"
 
     @attribute
     def packages(self) -> Sequence[str]:
-        """Names of local packages and modules that are sent along, to be imported in the container."""
+        """Names of local packages and modules to send with the method; the container can import them."""
         return ()
 
     @attribute
     def tasks(self) -> Sequence[TaskRole]:
         """One task role, ``main``, which runs ``work``.
 
-        Its command contains a digest of the code that is sent, so that a change of the code changes the job.
+        Its command contains a digest of the sent code, so that a change in the code changes the job.
         """
         words = f'"${_FILE}" {self.task_id} work-{self._payload().reach.digest} attempt-$LUIGI_PAI_ATTEMPT'
         role = TaskRole(
@@ -137,7 +137,7 @@ class PaiPythonTask(PaiTask):
         Raises:
             PaiWorkConflict: another class has submitted a job of this name.
             PaiApiError: the log cannot be read.
-            PaiJobError, ValueError, HdfsError: as ``PaiTask.result`` raises them.
+            PaiJobError, ValueError, HdfsError: for the same reasons as ``PaiTask.result``.
         """
         work = TaskWork(self)
         check_same_work(work)
@@ -171,7 +171,7 @@ class PaiPythonTask(PaiTask):
         reach = payload.reach
         used = {name: value for name, value in self._values(payload)[0].items() if reach.takes(name, value)}
         for name, value in {**used, **reach.named}.items():
-            with contextlib.suppress(TypeError, ValueError, RecursionError):  # no plain value
+            with contextlib.suppress(TypeError, ValueError, RecursionError):  # not a plain value
                 texts[name] = json.dumps(value, sort_keys=True)
         return texts
 
@@ -187,7 +187,7 @@ class PaiPythonTask(PaiTask):
         return [*super()._check(job), *(f"work {each}" for each in payload.warnings)]
 
     def _check_secrets(self, job: PaiJob | JobProtocol) -> None:
-        """Check that a job without its payload, and its tags, have no secret in clear."""
+        """Check that the job, without its payload, and its tags contain no secret in plain text."""
         fields = job.to_dict() if isinstance(job, PaiJob) else {}
         if found := self._secrets().in_bytes(json.dumps([fields, self.tags], default=str).encode()):
             raise SpecError(self.name, [Problem("job()", f"contains {found}; every user can read jobs")])
@@ -219,13 +219,13 @@ class PaiPythonTask(PaiTask):
         }
 
     def _secrets(self) -> Secrets:
-        """Return what may not travel in clear."""
+        """Return the values that must not be sent in plain text."""
         return Secrets(self._private(), configured_secrets(), os.environ)
 
     def _values(self, payload: Payload) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the public values for ``work``, and those that travel as a secret.
+        """Return the public values for ``work``, and the values that are sent as a secret.
 
-        A secret is a private parameter that ``work`` uses, and an attribute that contains the value of one.
+        The secrets are the private parameters that ``work`` uses, and attributes that contain such a value.
         """
         reach, parameters, secrets = payload.reach, dict(self.get_params()), self._secrets()
         hidden = self._private().keys()
@@ -240,7 +240,7 @@ class PaiPythonTask(PaiTask):
         )
 
     def _parts(self, api_version: str, *, has_files: bool) -> tuple[Payload, str, str, str]:
-        """Return the payload, and in base64 the payload's file, the task's values and the task's secrets.
+        """Return the payload, and as base64 its file, the task's values and the task's secrets.
 
         Raises:
             SpecError: an object cannot be sent, v1 cannot hide a secret, or a big payload needs files.
@@ -259,13 +259,13 @@ class PaiPythonTask(PaiTask):
         if secrets and api_version == "v1":
             payload.problems.append(
                 f"uses {', '.join(secrets)}, private parameters: OpenPAI 0.7 to 0.14 has no secrets, and "
-                "shows jobs to everybody; let work() read the values from a file of the cluster"
+                "shows jobs to everybody; let work() read the values from a file on the cluster"
             )
         self._raise(payload.problems)
         return payload, file, values, hidden
 
     def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
-        """Return a job that has its payload in the command, or in a folder on the cluster's file system.
+        """Return a job with its payload in the command, or in a folder on the cluster's file system.
 
         The payload is on a storage if there is one. It is in the code folder if there is HDFS and either the
         API is v1 or the payload is large.
@@ -296,7 +296,7 @@ class PaiPythonTask(PaiTask):
             f'[ -s "${_FILE}" ] || {{ echo "luigi_pai: {problem}" >&2; exit 1; }}',
             f"export {_FILE} {VALUES}={values} {SECRETS}={f'@{SECRETS}@' if secrets else ''}",
         ]
-        # 0.9 to 0.14 replaces line breaks by the letter n; on v2, arrays share the lines of their points
+        # 0.9 to 0.14 replaces line breaks with the letter n; on v2, arrays share the lines of their points
         separator = "; " if api_version == "v1" else "\n"
         for role in job.taskRoles:
             if isinstance(role, TaskRole) and f"${_FILE}" in role.command:
@@ -330,7 +330,7 @@ def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, funct
 
 
 def contents(task: PaiPythonTask) -> Contents:
-    """Return what travels with a task's method; nothing is sent or looked up.
+    """Return the objects that are sent with a task's method; nothing is sent or looked up.
 
     Raises:
         SpecError: something cannot be sent.
@@ -341,7 +341,7 @@ def contents(task: PaiPythonTask) -> Contents:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of a parameter with Luigi's own mappings replaced by dicts."""
+    """Return the value of a parameter, with Luigi's own mappings replaced with dicts."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return tuple(map(_plain, value)) if type(value) is tuple else value

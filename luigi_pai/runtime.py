@@ -1,11 +1,11 @@
-"""A task's view of its job, inside the container: names, addresses, ports, folders, and reports of progress.
+"""A task's view of its job, inside the container: names, addresses, ports, folders and progress reports.
 
-This file needs only the standard library of Python 3.6 or later, so images need no luigi_pai. Import
-it as ``luigi_pai.runtime``, or as ``pai_runtime``, a copy that ``luigi-pai runtime`` writes and that a
-task with ``runtime = True`` puts beside the code. Functions import the modules that only they use, so
-that this module loads in a few milliseconds.
+This file needs only the standard library of Python 3.6 or later, so luigi_pai is not needed in images.
+Import it as ``luigi_pai.runtime``, or as ``pai_runtime``, a copy that ``luigi-pai runtime`` writes and that
+a task with ``runtime = True`` puts next to the code. Modules that only one function needs are imported in
+this function, so this module loads in a few milliseconds.
 
-It reads the environment variables of both APIs of OpenPAI (v1: 0.7 to 0.14, v2: 0.15 to 1.8), listed
+It reads the environment variables of both OpenPAI APIs (v1: 0.7 to 0.14, v2: 0.15 to 1.8), which are listed
 in docs/container.md. Outside a container, ``current()`` returns the only task of a job named ``local``.
 """
 
@@ -19,7 +19,7 @@ import time
 from collections import deque, namedtuple
 
 MYPY = False
-if MYPY:  # to type checkers this is true
+if MYPY:  # true for type checkers
     import selectors
     import socket
     from collections.abc import Iterator
@@ -125,20 +125,20 @@ VARIABLES = {
 
 
 def variables(api: str, key: str, value: object, **fields: object) -> "dict[str, str]":
-    """Return the environment variables that carry a value in containers of an API.
+    """Return the environment variables that contain a value in containers of an API.
 
     Args:
         api: ``v1`` or ``v2``.
-        key: the value's key in `VARIABLES`.
-        value: the value.
-        fields: the role, index or label that is part of the variables' names.
+        key: The value's key in `VARIABLES`.
+        value: The value.
+        fields: The role, index or label that is part of the variables' names.
     """
     names = getattr(VARIABLES[key], api)
     return {name.format(**fields): str(value) for name in names}
 
 
 ATTEMPT_SUFFIX = "__attempt"
-"""Added, with a number, to the name of a job that is submitted again: ``NAME__attempt2``."""
+"""Suffix that is added, with a number, to the name of a resubmitted job: ``NAME__attempt2``."""
 
 _ATTEMPT = re.compile(f"(?P<name>.+){ATTEMPT_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 
@@ -155,7 +155,7 @@ _FOLDERS = ("output_dir", "checkpoint_dir", "data_dir", "code_dir")
 
 
 def __getattr__(name: str) -> str:  # Python 3.7 and later call it
-    """Return a folder of the task that runs here: ``output_dir`` stands for ``current().output_dir``."""
+    """Return a folder of the current task: ``output_dir`` is short for ``current().output_dir``."""
     if name in _FOLDERS:
         return str(getattr(current(), name))
     raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))
@@ -175,14 +175,14 @@ class BarrierTimeout(ContainerError):
 
 
 class Peer:
-    """A task of the job, with what the task that runs here knows about it.
+    """A task of the job, as it is known to the current task.
 
     Attributes:
-        role, index: which task it is.
-        host: its address. On v2 without gang allocation, it is None until the task has an address.
-        ports: label -> port numbers; on v1, other tasks have only the label ``http`` here.
-        gpus: its number of GPUs. It is None outside a container, and on v1 for the tasks of other roles,
-            because no variable contains it.
+        role, index: The role of the task, and its index in the role.
+        host: The task's address. On v2 without gang allocation, it is None until the task has an address.
+        ports: Label -> port numbers; on v1, other tasks have only the label ``http`` here.
+        gpus: The task's number of GPUs. It is None outside a container, and on v1 for the tasks of other
+            roles, because no variable contains it.
     """
 
     def __init__(self, role: str, index: int, host: "str | None" = None) -> None:
@@ -202,14 +202,15 @@ class Peer:
         """Return the task's first port with this label.
 
         Raises:
-            ContainerError: the task has no such port, or this release does not list the port.
+            ContainerError: the task does not have this port, or this release does not list it.
         """
         try:
             return self.ports[label][0]
         except LookupError:
             raise ContainerError(
-                f"port {label!r} of {self} is not known here, only: {', '.join(sorted(self.ports))}; "
-                "reserve it in the job. On OpenPAI 0.7 to 0.14 (v1) a task sees only 'http' ports of others"
+                f"port {label!r} of {self} is unknown here; known: {', '.join(sorted(self.ports))}; "
+                "reserve it in the job. On OpenPAI 0.7 to 0.14 (v1) only the 'http' ports of other tasks "
+                "are known"
             ) from None
 
     def address(self, label: str = "http") -> str:
@@ -227,20 +228,20 @@ class Peer:
 
 
 class Task:
-    """The task that runs here, and its job.
+    """The current task, and its job.
 
     Attributes:
         api: ``v1`` or ``v2``; None outside a container.
-        user, virtual_cluster: the job's user and virtual cluster.
-        job: the job's name, without ``USER~``.
-        name: the job's name without a suffix like ``__attempt2``, so that all submissions have the same name.
-        attempt: number of the submission, from 1.
-        role, index: which task of the job this is.
-        roles: role -> its tasks. A role that was renamed in the conversion from v1 to v2 is found under
-            both names (``my_role`` and ``myrole``).
-        peers: all tasks of the job, in the order of their ranks.
-        cpus, gpus, memory_mb, shm_mb: this task's resources; None if OpenPAI sets no variable for them.
-        work_dir: the working folder.
+        user, virtual_cluster: The job's user and virtual cluster.
+        job: The job's name, without ``USER~``.
+        name: The job's name without a suffix such as ``__attempt2``; it is the same for all submissions.
+        attempt: The number of the submission, from 1.
+        role, index: The role of this task, and its index in the role.
+        roles: Role -> its tasks. If the conversion from v1 to v2 has renamed a role, both names work
+            (``my_role`` and ``myrole``).
+        peers: All tasks of the job, in the order of their ranks.
+        cpus, gpus, memory_mb, shm_mb: This task's resources; None if OpenPAI sets no variable for them.
+        work_dir: The working folder.
     """
 
     def __init__(self, environ: "dict[str, str]") -> None:
@@ -284,7 +285,7 @@ class Task:
 
     @property
     def host(self) -> str:
-        """Address of this task; empty if it is not known."""
+        """Address of this task; empty if it is unknown."""
         return self.own.host or ""
 
     @property
@@ -364,7 +365,7 @@ class Task:
         return peers
 
     def _own(self) -> Peer:
-        """Add to this task's `Peer` the host and ports that only its own variables contain, and return it."""
+        """Return this task's `Peer`, after adding the host and ports that only its own variables contain."""
         peers: "list[Peer]" = self.roles[self.role]
         if self.index >= len(peers):
             names = VARIABLES["hosts"].v1 if self.api == "v1" else VARIABLES["instances"].v2
@@ -380,7 +381,7 @@ class Task:
         return own
 
     def _resources(self, role: str) -> "list[int | None]":
-        """Return GPUs, CPUs, memory, shared memory of a role's tasks; on v1, of this task for any role."""
+        """Return GPUs, CPUs, memory and shared memory of a role's tasks; on v1, those of this task."""
         text = self._read("resources", role=role) or self._read("resources", role=_folded(role))
         if text:
             gpus, cpus, memory, shared = _numbers(text)
@@ -400,14 +401,14 @@ class _Roles(dict):  # type: ignore[type-arg]
 
 
 def _chosen(task: Task, roles: "list[str] | None") -> "list[str]":
-    """Return the names of these roles, or of all roles if None. A text is not a list of roles."""
+    """Return the names of these roles, or of all roles if None. A string is not a list of roles."""
     if isinstance(roles, str):
-        raise TypeError(f"roles = {roles!r} is a text; give a list: roles=[{roles!r}]")
+        raise TypeError(f"roles = {roles!r} is a string; use a list: roles=[{roles!r}]")
     return list(task.roles) if roles is None else roles
 
 
 class _FreePorts(dict):  # type: ignore[type-arg]
-    """The ports of a task outside a container, where a label gets a free port when it is first looked up."""
+    """The ports of a task outside a container, where each label gets a free port on its first lookup."""
 
     def __missing__(self, label: str) -> "list[int]":
         import socket
@@ -428,7 +429,7 @@ def _numbers(text: str) -> "list[int]":
 
 
 def current() -> Task:
-    """Return the task that runs here, as its environment variables describe the task.
+    """Return the current task, from its environment variables.
 
     Raises:
         ContainerError: the variables of OpenPAI contradict each other.
@@ -443,14 +444,14 @@ def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[
     """Set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in this process, and return them.
 
     RANK and WORLD_SIZE count tasks, so only one process of each task may call this. After the call,
-    ``torch.distributed.init_process_group("gloo")`` needs no further arguments.
+    ``torch.distributed.init_process_group("gloo")`` needs no other arguments.
 
     Args:
-        port: label of the first task's port, to which all processes connect; on v1, it must be ``http``.
-        roles: the roles that take part; all if None.
+        port: The label of the first task's port, to which all processes connect; on v1, it must be ``http``.
+        roles: The roles that take part; all if None.
 
     Raises:
-        ContainerError: this task is in none of the roles, the port is not known here, or the first task has
+        ContainerError: this task is not in any of the roles, the port is unknown here, or the first task has
             no address yet.
     """
     task = current()
@@ -463,14 +464,14 @@ def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[
 
 
 def tf_config(port: str = "http", roles: "list[str] | None" = None) -> str:
-    """Return the value of TF_CONFIG, which has the tasks' addresses by role, and this task's role and index.
+    """Return the value of TF_CONFIG: the tasks' addresses by role, and this task's role and index.
 
     Args:
-        port: label of the port on which each task serves; on v1, it must be ``http``.
-        roles: the roles that take part; all if None. TensorFlow's task types have the roles' names.
+        port: The label of the port on which each task serves; on v1, it must be ``http``.
+        roles: The roles that take part; all if None. They are used as TensorFlow's task types.
 
     Raises:
-        ContainerError: a port is not known here, or a task has no address yet.
+        ContainerError: a port is unknown here, or a task has no address yet.
     """
     task = current()
     cluster = {role: [peer.address(port) for peer in task.roles[role]] for role in _chosen(task, roles)}
@@ -481,18 +482,18 @@ def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> s
     """Return the host list of ``mpirun -H`` and ``horovodrun -H``: ``HOST:SLOTS,HOST:SLOTS``.
 
     Args:
-        slots: number of processes in each task; if None, its number of GPUs, or 1 if it has no GPU.
-        roles: the roles that take part; all if None.
+        slots: The number of processes in each task; if None, its number of GPUs, or 1 if it has no GPU.
+        roles: The roles that take part; all if None.
 
     Raises:
-        ContainerError: ``slots`` is None, but v1 does not say how many GPUs the tasks of other roles have;
+        ContainerError: ``slots`` is None, but v1 does not report the number of GPUs for tasks of other roles;
             or a task has no address yet, or no port ``http``.
     """
     hosts = []
     for peer in current().peers_of(roles):
         if slots is None and peer.gpus is None and current().api is not None:
             raise ContainerError(
-                f"OpenPAI v1 does not say how many GPUs {peer} has: give mpi_hosts(slots=...)"
+                f"OpenPAI v1 does not report the number of GPUs of {peer}: use mpi_hosts(slots=...)"
             )
         hosts.append(f"{peer.address().rpartition(':')[0]}:{slots or peer.gpus or 1}")
     return ",".join(hosts)
@@ -501,7 +502,8 @@ def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> s
 def _rank(task: Task, peers: "list[Peer]") -> int:
     """Return the rank of this task among the tasks that take part."""
     if task.own not in peers:
-        raise ContainerError(f"{task.own} is none of the tasks that take part: {', '.join(map(str, peers))}")
+        names = ", ".join(map(str, peers))
+        raise ContainerError(f"{task.own} is not one of the tasks that take part: {names}")
     return peers.index(task.own)
 
 
@@ -516,18 +518,19 @@ _MOST_SECONDS = 1e6  # maximum timeout of a barrier (eleven days), because socke
 def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
     """Wait until every task has reached the barrier of this name; one process of each task must call this.
 
-    The first task listens at its port, to which the others connect. Nothing else may use this port meanwhile.
+    The first task listens on its port, and the others connect to it. Do not use this port for anything else
+    meanwhile.
 
     Args:
-        name: name of the barrier; a task may pass a barrier of this name only once.
-        timeout: maximum seconds of the wait.
-        port: label of the port; on v1, it must be ``http``.
-        roles: the roles that take part; all if None.
+        name: The name of the barrier; a task may pass a barrier of this name only once.
+        timeout: The maximum time to wait, in seconds.
+        port: The label of the port; on v1, it must be ``http``.
+        roles: The roles that take part; all if None.
 
     Raises:
-        BarrierTimeout: tasks did not come in time; the message names them.
-        ContainerError: this task is in none of the roles, the port is not known here or is in use, or the
-            first task has no address yet.
+        BarrierTimeout: tasks did not arrive in time; the message names them.
+        ContainerError: this task is not in any of the roles, the port is unknown here or in use, or the first
+            task has no address yet.
     """
     task = current()
     peers = task.peers_of(roles)
@@ -540,21 +543,21 @@ def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[
     if missing:
         names = ", ".join(str(peers[other]) + meeting.whereabouts(other) for other in missing)
         raise BarrierTimeout(
-            f"barrier {name!r}: {names} did not come within {timeout:g} s; the logs of these tasks say why"
+            f"barrier {name!r}: {names} did not arrive within {timeout:g} s; see the logs of these tasks"
         )
 
 
 class _Meeting:
-    """A barrier. The first task listens at its port, and at the end sends the missing ranks to the others.
+    """A barrier. The first task listens on its port, and finally sends the missing ranks to the others.
 
     A task that gives up sends a second message to the first task, which then ends the barrier for all tasks.
 
     Args:
-        job: the job's name.
-        name: name of the barrier; the tasks of one barrier send the same job and name.
-        peers: the tasks that take part; their places in this list are their ranks.
-        port: label of the port.
-        deadline: when the barrier fails if tasks are missing, in seconds of the monotonic clock.
+        job: The job's name.
+        name: The name of the barrier; the tasks of one barrier send the same job and name.
+        peers: The tasks that take part; their indices in this list are their ranks.
+        port: The label of the port.
+        deadline: The time at which the barrier fails if tasks are missing, in seconds of the monotonic clock.
     """
 
     def __init__(self, job: str, name: str, peers: "list[Peer]", port: str, deadline: float) -> None:
@@ -569,11 +572,11 @@ class _Meeting:
         self._is_over = False
 
     def whereabouts(self, rank: int) -> str:
-        """Return a note that a task was last seen at another barrier; empty if it was not."""
+        """Return a note if a task was last seen at another barrier; otherwise an empty string."""
         return f" (last seen at barrier {self._elsewhere[rank]!r})" if rank in self._elsewhere else ""
 
     def gather(self) -> "list[int]":
-        """In the first task: wait for all others, and return the ranks of those that did not come."""
+        """In the first task: wait for all other tasks, and return the ranks of those that did not arrive."""
         import selectors
         import socket
 
@@ -585,7 +588,7 @@ class _Meeting:
             except OSError as error:
                 raise ContainerError(
                     f"the barrier cannot use port {self._port!r} ({number}) of {self._peers[0]}: "
-                    f"{error.strerror}; reserve another port, and give its label as barrier(port=...)"
+                    f"{error.strerror}; reserve another port, and pass its label as barrier(port=...)"
                 ) from None
             server.listen(1024)
             server.settimeout(_LINGER)
@@ -606,7 +609,7 @@ class _Meeting:
         return missing
 
     def _bind(self, server: "socket.socket", number: int) -> None:
-        """Bind to the address that others connect to, or to all addresses if this container lacks it."""
+        """Bind to the address that others connect to, or to all addresses if it is not a local one."""
         import errno
         import socket
 
@@ -640,7 +643,7 @@ class _Meeting:
         selector.register(connection, selectors.EVENT_READ)
 
     def _take(self, connection: "socket.socket") -> bool:
-        """Read a task's message; return False if the task is not of this barrier, or has disconnected."""
+        """Read a task's message; return False if the task is at another barrier, or has disconnected."""
         try:
             text = connection.recv(_LONGEST)
         except OSError:
@@ -649,7 +652,7 @@ class _Meeting:
         said = self._texts[connection]
         if not text or len(said) > _LONGEST:
             return False
-        if connection in self._ranks:  # a second message says that the task gives up
+        if connection in self._ranks:  # a second message means that the task gives up
             self._is_over = True
         elif b"\n" in said:
             try:
@@ -660,7 +663,7 @@ class _Meeting:
                 return False
             if name != self._name:
                 self._elsewhere[rank] = name
-                self._tell(connection, self._name)
+                self._send(connection, self._name)
                 return False
             self._ranks[connection] = rank
             self._elsewhere.pop(rank, None)
@@ -673,21 +676,21 @@ class _Meeting:
         self._ranks.pop(connection, None)
 
     @staticmethod
-    def _tell(connection: "socket.socket", what: object) -> None:
+    def _send(connection: "socket.socket", message: object) -> None:
         with contextlib.suppress(OSError):  # the task is gone
-            connection.sendall(json.dumps(what).encode("ascii") + b"\n")
+            connection.sendall(json.dumps(message).encode("ascii") + b"\n")
 
     def _missing(self) -> "list[int]":
-        """Return the ranks of the tasks that have not come to the first task."""
+        """Return the ranks of the tasks that have not connected to the first task."""
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
     def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
-        """Send the missing ranks to the tasks that came, and wait up to 2 s until they close the connections.
+        """Send the missing ranks to the connected tasks, and wait up to 2 s until they close the connections.
 
         If this task closed the connections first, its port would stay in use for some time.
         """
         for connection in self._ranks:
-            self._tell(connection, missing)
+            self._send(connection, missing)
         end = time.monotonic() + _LINGER
         while self._ranks and time.monotonic() < end:
             for connection in self._ready(selector, _RETRY):
@@ -695,11 +698,11 @@ class _Meeting:
                     self._drop(connection, selector)
 
     def join(self, rank: int) -> "list[int]":
-        """Ask the first task until it replies; return the ranks of the tasks that did not come."""
+        """Ask the first task until it responds; return the ranks of the tasks that did not arrive."""
         while self._left() > 0:
             try:
                 answer = self._ask(rank)
-            except (OSError, ValueError):  # the first task does not listen now, or its reply is no JSON
+            except (OSError, ValueError):  # the first task is not listening, or its response is not JSON
                 answer = None
             if isinstance(answer, list):
                 return answer
@@ -709,7 +712,7 @@ class _Meeting:
         return [0]
 
     def _ask(self, rank: int) -> object:
-        """Return the first task's reply: the missing ranks, or the other barrier at which it waits."""
+        """Return the first task's response: the missing ranks, or the other barrier at which it waits."""
         import socket
         import struct
 
@@ -728,7 +731,7 @@ class _Meeting:
                         said += self._more(connection)
                     return json.loads(said.decode("ascii"))
                 except socket.timeout:
-                    connection.sendall(b"\n")  # this task gives up; the reply then lists the missing tasks
+                    connection.sendall(b"\n")  # this task gives up; the response then lists the missing tasks
         return None
 
     @staticmethod
@@ -747,10 +750,10 @@ class _Meeting:
 REPORTS = "_reports"
 """The folder of reports, in the output folder; each task has a file ``ROLE-INDEX.jsonl`` in it."""
 
-_SEND_AFTER = 1.0  # seconds from the first report to the first use of the hdfs command
-_SEND_EVERY = 10.0  # seconds between two uses of the hdfs command
-_LONGEST_PAUSE = 160.0  # maximum seconds between two uses of the hdfs command, after failures
-_HDFS_SECONDS = 120.0  # maximum seconds of a use of the hdfs command, and of the wait for its lock
+_SEND_AFTER = 1.0  # seconds from the first report to the first hdfs command
+_SEND_EVERY = 10.0  # seconds between two hdfs commands
+_LONGEST_PAUSE = 160.0  # maximum seconds between two hdfs commands, after failures
+_HDFS_SECONDS = 120.0  # maximum seconds for an hdfs command, and for the wait for its lock
 _KEPT = 10_000  # lines that are kept while HDFS does not accept them
 _PLACE = sorted(
     {
@@ -770,7 +773,7 @@ def report(*_unnamed: "NoReturn", **values: object) -> None:
     at the end. A line that cannot be written is printed, so that a report never fails a job.
 
     Args:
-        values: numbers or texts by name, such as ``step=10, loss=0.3``. ``time`` (seconds since 1970) and
+        values: Numbers or strings by name, such as ``step=10, loss=0.3``. ``time`` (seconds since 1970) and
             ``attempt`` are added.
 
     Raises:
@@ -794,11 +797,11 @@ def report(*_unnamed: "NoReturn", **values: object) -> None:
 
 
 def _warn_of_progress(progress: object) -> None:
-    """Say in the log, once, that a progress is not from 0 to 1, so that it is shown as 0 or 100 %."""
+    """Log once that a progress is not from 0 to 1, because it is then shown as 0 or 100 %."""
     is_wrong = isinstance(progress, (int, float)) and not 0 <= progress <= 1
     if is_wrong and not _WARNED:
         _WARNED.append(progress)
-        _print(["progress is not from 0 to 1; give a fraction, or step=... and steps=... instead"])
+        _print(["progress is not from 0 to 1; report a fraction, or step=... and steps=... instead"])
 
 
 @functools.lru_cache(maxsize=8)
@@ -813,10 +816,10 @@ def _place(*_: "str | None") -> "tuple[str, str, int]":
 
 
 def _line(values: "dict[str, object]") -> str:
-    """Return values as JSON; values of types that JSON lacks become numbers or texts."""
+    """Return values as JSON; values of types that JSON does not have become numbers or strings."""
     try:
         return json.dumps(values, default=_plain)
-    except Exception:  # noqa: BLE001  whatever a value of the user's raises
+    except Exception:  # noqa: BLE001  a user's value may raise anything
         return json.dumps({key: _written(value) for key, value in values.items()})
 
 
@@ -830,10 +833,10 @@ def _written(value: object) -> object:
 
 
 def _plain(value: object) -> object:
-    """Return a number of numpy or torch as a Python number, anything else as text."""
+    """Return a number of numpy or torch as a Python number, and anything else as a string."""
     try:
         return value.item()  # type: ignore[attr-defined]
-    except Exception:  # noqa: BLE001  an array of several numbers, or no array
+    except Exception:  # noqa: BLE001  an array of several numbers, or not an array
         return str(value)
 
 
@@ -876,7 +879,7 @@ class _Reporter:
                 self._start()
 
     def _start(self) -> None:
-        """Start to send the queued lines, periodically and when this process ends."""
+        """Start sending the queued lines, periodically and when this process exits."""
         import atexit
         import threading
 
@@ -886,7 +889,7 @@ class _Reporter:
         atexit.register(self._end)
         if "multiprocessing.util" in sys.modules:  # processes of multiprocessing end without atexit
             sys.modules["multiprocessing.util"].Finalize(None, self._end, exitpriority=0)
-        with contextlib.suppress(RuntimeError):  # there are too many threads
+        with contextlib.suppress(RuntimeError):  # too many threads
             threading.Thread(target=self._run, name="reports", daemon=True).start()
 
     def _end(self) -> None:
@@ -903,7 +906,7 @@ class _Reporter:
     def send(self, *, last: bool = False) -> bool:
         """Send the queued lines. If HDFS does not accept them, the newest 10,000 stay queued.
 
-        Older lines are then printed. If the folder is not on HDFS, or if this is the ``last`` time, all lines
+        Older lines are then printed. If the folder is not on HDFS, or if this is the ``last`` call, all lines
         that could not be sent are printed.
 
         Returns:
@@ -921,7 +924,7 @@ class _Reporter:
             data = "".join(f"{line}\n" for line in lines).encode("utf-8")
             try:
                 self._append(data)
-            except Exception:  # noqa: BLE001  a full disk, no hdfs command, one that fails or hangs
+            except Exception:  # noqa: BLE001  the disk is full, or the hdfs command is missing, fails or hangs
                 self._is_whole = False
             else:
                 self._is_whole = True
@@ -935,7 +938,7 @@ class _Reporter:
         import shutil
 
         if not self._folder:
-            raise FileNotFoundError("there is no output folder that can be written here")
+            raise FileNotFoundError("there is no writable output folder")
         if not self._is_hdfs:
             _make_folder(self._folder)
             start = b"" if self._is_whole or self._ends_with_a_line() else b"\n"
@@ -960,14 +963,14 @@ class _Reporter:
             return True
 
 
-_WARNED: "list[object]" = []  # the progress of which the log tells
+_WARNED: "list[object]" = []  # the progress that was logged
 _REPORTERS: "dict[tuple[int, str, str], _Reporter]" = {}
 
 
 def _make_folder(path: str) -> None:
     """Make a folder and its missing parents; everybody may write there.
 
-    Containers run as root or nobody, so the user could not delete what is in these folders otherwise.
+    Containers run as root or nobody, so otherwise the user could not delete the files in these folders.
     """
     missing, parent = [], path
     while parent and not os.path.isdir(parent):
@@ -975,7 +978,7 @@ def _make_folder(path: str) -> None:
         parent = os.path.dirname(parent)
     os.makedirs(path, exist_ok=True)
     for folder in missing:
-        with contextlib.suppress(OSError):  # the folder is another task's, or its file system has no modes
+        with contextlib.suppress(OSError):  # another task owns the folder, or its file system has no modes
             os.chmod(folder, 0o777)  # noqa: S103  as above
 
 

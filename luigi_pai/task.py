@@ -1,4 +1,4 @@
-"""PaiTask: makes a job on an OpenPAI cluster a step of a Luigi pipeline."""
+"""PaiTask: runs a job on an OpenPAI cluster as a step of a Luigi pipeline."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ __all__ = ["PaiTask"]
 
 _NAMES = {"authFile": "auth_file_path", "codeDir": "code_dir", "dataDir": "data_dir"}
 _LONG = 8  # characters of a secret; a shorter one may be in a job by coincidence
-_SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # the servers' choice for jobs without an output folder
+_SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # where servers put the output of jobs without an output folder
 
 
 class PaiTask(JobTask):
     """A Luigi task that runs as a job on an OpenPAI cluster.
 
-    Subclass it and give ``name``, ``image`` and ``tasks``, as properties, class
-    attributes or Luigi parameters; the cluster and the user are in ``[OpenPai]``
+    Subclass it and define ``name``, ``image`` and ``tasks`` as properties, class
+    attributes or Luigi parameters. The cluster and the user are in ``[OpenPai]``
     of luigi.cfg, or in ``[OpenPai:NAME]`` with ``cluster = "NAME"``. The name
-    identifies the work, so a run first looks up the job of that name. If this job waits
-    or runs, the run takes it over. If it has succeeded, the run does nothing. If it does not
-    exist, the run submits it. If it has failed or was stopped, the new job is named ``NAME__attempt2``.
+    identifies the work, so a run first looks up the job with that name. If this job is waiting
+    or running, the run takes it over. If it has succeeded, the run does nothing. If there is no such
+    job, the run submits it. If the job has failed or was stopped, the new job is named ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -139,10 +139,10 @@ class PaiTask(JobTask):
     def output(self) -> Any:
         """Return the output folder; ``self.output() / "metrics.json"`` is a file in it.
 
-        Override it to return any targets of Luigi's, in lists and dicts as usual.
+        Override it to return any Luigi targets, in lists and dicts as usual.
 
         Returns:
-            A HdfsTarget.
+            An HdfsTarget.
 
         Raises:
             NotImplementedError: ``output_dir`` is not on the cluster's file system.
@@ -189,16 +189,16 @@ class PaiTask(JobTask):
 
         if not isinstance(job, PaiJob):
             raise not_returned(self.name, job, "a PaiJob")
-        further = [*room_for_attempts(self.name), *self._contradictions(job), *self._code_elsewhere(job)]
+        problems = [*room_for_attempts(self.name), *self._contradictions(job), *self._code_elsewhere(job)]
         known = OpenPai.current(self.cluster).cluster().book.api.detector.known
-        warnings = [str(warning) for warning in check_job(job, further, api_version=known, names=_NAMES)]
-        text = json.dumps(job.to_dict(), default=str)
-        if any(json.dumps(secret)[1:-1] in text for secret in configured_secrets() if len(secret) >= _LONG):
+        warnings = [str(warning) for warning in check_job(job, problems, api_version=known, names=_NAMES)]
+        body = json.dumps(job.to_dict(), default=str)
+        if any(json.dumps(secret)[1:-1] in body for secret in configured_secrets() if len(secret) >= _LONG):
             warnings.append("job() contains a password or token of luigi.cfg; every user can read jobs")
         return warnings
 
     def _code_elsewhere(self, job: PaiJob) -> Iterator[Problem]:
-        """Yield a warning if a command names the code folder as it is called here, not in the container."""
+        """Yield a warning if a command uses the code folder's local name, not its name in the container."""
         code = (job.codeDir or "").rstrip("/")
         there = code.rpartition("/")[2]
         commands = "\n".join(str(getattr(role, "command", "")) for role in job.taskRoles)
@@ -206,11 +206,11 @@ class PaiTask(JobTask):
             here = Path(local).name
             named = re.search(rf"(?<![\w./$-]){re.escape(here)}/\S*", commands)
             if str(remote).rstrip("/") == code and here != there and named:
-                text = f"is {there}/ in the container, and a command has {named[0]}: write {there}/ there"
+                text = f"is {there}/ in the container, but a command has {named[0]}: write {there}/ instead"
                 yield Problem("code_dir", text, Level.WARNING)
 
     def _output_folder(self) -> str:
-        """Return the output folder; if the server chooses it, ``USER/NAME`` in the server's own folder."""
+        """Return the output folder; if the server chooses it, it is ``USER/NAME`` in the server's folder."""
         if folder := self.output_dir:
             return folder
         return f"{_SERVER_OUTPUT}/{OpenPai.current(self.cluster).username}/{self.name}"
@@ -244,7 +244,7 @@ def _keep_retry_count_apart() -> None:
     Luigi reads a task's attribute ``retry_count`` as the number of failures after
     which its central scheduler disables the task for a day. If Luigi read OpenPAI's default 0,
     one failure would disable the task, and the next run could not submit the job again. If a
-    release of Luigi lacks ``_POLICY_OF``, this does nothing; a test detects such a release.
+    release of Luigi does not have ``_POLICY_OF``, this does nothing; a test detects such a release.
     """
     luigi_policy_of = getattr(luigi.worker, _POLICY_OF, None)
     if luigi_policy_of is None:

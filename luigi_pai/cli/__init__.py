@@ -12,18 +12,18 @@ from luigi_pai import __version__
 from luigi_pai.redaction import escape_what_is_not_encodable
 
 _COMMANDS = {
-    # name: (module, function, text in the list of commands)
-    "clusters": ("clusters", "clusters", "Show virtual clusters and what is free in them."),
+    # name: (module, function, description in the list of commands)
+    "clusters": ("clusters", "clusters", "Show virtual clusters and their free resources."),
     "config": ("jobs", "config", "Write the stored job as a file for submit."),
     "convert": ("jobs", "convert", "Turn a v1 job config into a job protocol."),
     "doctor": ("clusters", "doctor", "Check configuration, cluster and files."),
     "get": ("files", "get", "Fetch a file or folder from the cluster."),
     "list": ("status", "list_jobs", "List your jobs."),
     "local": ("local", "local", "Run an OpenPAI on this machine."),
-    "logs": ("logs", "logs", "Show what a job's tasks write."),
+    "logs": ("logs", "logs", "Show the logs of a job's tasks."),
     "ls": ("files", "ls", "List a folder on the cluster."),
-    "payload": ("plan", "payload", "Show what a task sends to the cluster."),
-    "plan": ("plan", "plan", "Show what a run of a task would do."),
+    "payload": ("plan", "payload", "Show the data that a task sends to the cluster."),
+    "plan": ("plan", "plan", "Show the effects of a run, without running it."),
     "put": ("files", "put", "Send a file or folder to the cluster."),
     "render": ("jobs", "render", "Show the job that a task submits."),
     "rm": ("files", "rm", "Delete a file or folder on the cluster."),
@@ -31,11 +31,11 @@ _COMMANDS = {
     "runtime": ("jobs", "runtime", "Write pai_runtime.py, for images without luigi_pai."),
     "ssh": ("ssh", "ssh", "Open a shell in a container of a job."),
     "ssh-config": ("ssh", "ssh_config", "Show the containers of a job for ~/.ssh/config."),
-    "status": ("status", "status", "Show what a job does, why it waits, why it ended."),
+    "status": ("status", "status", "Show a job's state, and why it waits or has ended."),
     "stop": ("stop", "stop", "Stop jobs."),
     "submit": ("submit", "submit", "Submit a job file."),
     "sweep": ("sweep", "sweep", "Show the table of a sweep."),
-    "validate": ("jobs", "validate", "Find what is wrong with job files."),
+    "validate": ("jobs", "validate", "Find the errors in job files."),
 }
 
 

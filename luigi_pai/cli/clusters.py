@@ -1,4 +1,4 @@
-"""``luigi-pai clusters`` and ``doctor``: what is free in a cluster, and whether it can be used from here."""
+"""``luigi-pai clusters`` and ``doctor``: a cluster's free resources, and whether this machine can use it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 @json_option(", a list with an object for each")
 @on_cluster
 def clusters(*, as_json: bool) -> None:
-    """Show the virtual clusters that you may use: GPUs, CPUs, memory, and jobs that wait.
+    """Show the virtual clusters that you may use: GPUs, CPUs, memory, and waiting jobs.
 
-    Releases up to 0.13 report what is in use, but no totals.
+    Releases up to 0.13 report the resources in use, but no totals.
     """
     with plain_failures():
         found = _virtual_clusters(connect())
@@ -87,10 +87,10 @@ def _amount(of: VirtualCluster, resource: str) -> str:
 def doctor(*, as_json: bool, image: str | None) -> None:
     """Check the configuration, the connection, the cluster, and its HDFS or storage.
 
-    One line a check: ok, warn or fail, and how to mend it. A folder is made and removed
-    in /tmp on HDFS, or at the top of the storage. Nothing is submitted without --job.
-    Exit code 0 if nothing fails, 2 for the configuration, 3 if the cluster cannot be
-    reached, else 1.
+    Each check prints one line: ok, warn or fail, and how to fix it. A folder is created and
+    removed in /tmp on HDFS, or at the top of the storage. Nothing is submitted without --job.
+    Exit code: 0 if nothing fails, 2 for the configuration, 3 if the cluster cannot be
+    reached, otherwise 1.
     """
     checks: list[Check] = []
     with plain_failures():
@@ -99,13 +99,13 @@ def doctor(*, as_json: bool, image: str | None) -> None:
         for check in diagnose(image):
             checks.append(check)
             if not as_json:
-                _tell(check)
+                _print(check)
     show([check.__dict__ for check in checks], (), as_json=as_json)
     failed = [check for check in checks if check.state == "fail"]
     sys.exit(_EXIT_CODES.get(failed[0].name, EXIT_FAILED) if failed else 0)
 
 
-def _tell(check: Check) -> None:
+def _print(check: Check) -> None:
     state = coloured(f"{check.state:4}", _COLOURS[check.state])
     lines = f"{_MARGIN}{check.name}: {printable(check.text)}"
     click.echo(f"{state}  {wrapped(lines, sys.stdout).lstrip()}")

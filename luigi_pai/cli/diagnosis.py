@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from luigi_pai.config import HdfsAccount
     from luigi_pai.files import FileSystem
 
-_MOST_SKEW = 60.0  # seconds; if this machine's clock is further off the server's, times in tokens mislead
+_MOST_SKEW = 60.0  # seconds; if the clocks differ more from each other, times in tokens are unreliable
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404
@@ -51,7 +51,7 @@ _OF_PORTAL = "is pai_url the rest-server, not the web portal?"
 _DATANODES = "DataNodes must be reachable too; if not by their own addresses, set webhdfs_redirect"
 _NO_STORAGE = "on OpenPAI 0.7 to 0.14 webhdfs_url = http://NAMENODE:50070 (9870 for Hadoop 3)"
 _WRITTEN = b"luigi-pai\n"
-_JOB_SECONDS = 300.0  # for which a job may wait, and run
+_JOB_SECONDS = 300.0  # maximum time for a job to wait, and to run
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 
 
@@ -60,10 +60,10 @@ class Check:
     """A check and its result.
 
     Attributes:
-        name: what was checked.
+        name: The subject of the check.
         state: ``ok``, ``warn`` or ``fail``.
-        text: the result.
-        mend: advice if something is wrong; else empty.
+        text: The result.
+        mend: Advice if there is a problem; otherwise empty.
     """
 
     name: str
@@ -73,13 +73,13 @@ class Check:
 
 
 def diagnose(image: str | None = None) -> Iterator[Check]:
-    """Run the checks one after the other; leave out a check if an earlier check failed that it depends on.
+    """Run the checks one after the other; leave out checks that depend on a failed check.
 
     They check the cluster of ``OpenPai.current()``. In /tmp on HDFS, and in the root folder of the storage, a
-    folder is made and removed again.
+    folder is created and removed again.
 
     Args:
-        image: an image for a job that reads and writes on the storage; None to submit no job.
+        image: An image for a job that reads and writes on the storage; None to submit no job.
     """
     level = logging.getLogger("luigi-interface").level
     logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each problem becomes a Check instead
@@ -127,7 +127,7 @@ def _configuration() -> Iterator[Check]:
 def _other_clusters(section: str) -> Iterator[Check]:
     """If there are [OpenPai:NAME] sections, yield a check that names the chosen section.
 
-    The text of the check also has the options that choose the other sections.
+    The check also names the options that choose the other sections.
     """
     names = [name for name in clusters() if section != f"{SECTION}:{name}"]
     if section == SECTION and not names:
@@ -138,7 +138,7 @@ def _other_clusters(section: str) -> Iterator[Check]:
 
 
 def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
-    """Check the network, and return the reply of the server; None if there is no reply."""
+    """Check the network, and return the response of the server; None if there is no response."""
     parts = urlsplit(settings.pai_url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -176,7 +176,7 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
         yield Check("server", "fail", str(error), _OF_PORTAL)
         return
     if greeting.status == _NOT_FOUND and greeting.error_code is None and not greeting.is_page:
-        yield Check("server", "warn", "it answers 404 to everything: is the path in pai_url right?")
+        yield Check("server", "warn", "it responds to everything with 404: is the path in pai_url correct?")
     try:
         life = cluster.server.token_life()
         token = cluster.server.token_check() if dialect == "v2" else None
@@ -198,7 +198,7 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
         state = "ok" if left > 0 else "warn"
         yield Check("limits", state, f"{name}: {left} requests left in the next {seconds:.0f} s")
     if limits and Kind.SUBMIT.value not in limits:
-        text = f"{Kind.SUBMIT.value}: 60 an hour by default; the reply to a submission says how many are left"
+        text = f"{Kind.SUBMIT.value}: 60 an hour by default; the response to a submission shows the rest"
         yield Check("limits", "ok", text)
 
 
@@ -221,7 +221,7 @@ def _login(settings: OpenPai, life: float | None, *, is_checked: bool, is_ltp: b
 
 
 def _to_first_error(name: str, checks: Iterator[Check], state: str = "fail") -> Iterator[Check]:
-    """Yield checks until one raises an error; yield this error as a check of the given name and state."""
+    """Yield checks until one raises an error; yield this error as a check with this name and state."""
     try:
         yield from checks
     except PaiError as error:
@@ -251,7 +251,7 @@ def _storages(cluster: Cluster) -> Iterator[Check]:
 
 
 def _files(settings: OpenPai, image: str | None) -> Iterator[Check]:
-    """Check the cluster's HDFS and storage; the storage in a job, too, if ``image`` names its image."""
+    """Check the cluster's HDFS and storage; if ``image`` is given, also check the storage in a job."""
     account, cluster = settings.hdfs_account(), settings.section.partition(":")[2]
     if account is not None:
         yield from _to_first_error("hdfs", _hdfs(settings, account, WebHdfs.from_config(cluster)))
@@ -293,10 +293,10 @@ def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
     """Write, link, rename and read a file; on HDFS this also checks the DataNodes.
 
     Args:
-        name: of the check.
-        fs: the file system.
-        top: the folder in which a folder is made, and removed again.
-        mend: advice if something fails.
+        name: The name of the check.
+        fs: The file system.
+        top: The folder in which a folder is created and removed again.
+        mend: Advice if something fails.
     """
     folder = f"{top}/luigi-pai-doctor-{uuid.uuid4().hex[:10]}"
     try:
@@ -317,7 +317,7 @@ def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
     if claimed != [True, False]:
         text = "two processes can create a file of one name, so that a job may be submitted twice"
         return Check(
-            name, "fail", text, "use another file system for output_dir; a blobfuse mount has this fault"
+            name, "fail", text, "use another file system for output_dir; a blobfuse mount has this problem"
         )
     return Check(
         name, "ok", f"wrote, claimed, renamed, read and removed a file in {top or 'its root folder'}"
@@ -325,7 +325,7 @@ def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
 
 
 def _in_a_job(settings: OpenPai, fs: Storage, image: str) -> Iterator[Check]:
-    """Submit a job that reads a file of this machine and writes one, and look for the latter."""
+    """Submit a job that reads a file of this machine and writes another one, and look for that file."""
     name = f"luigi-pai-doctor-{uuid.uuid4().hex[:10]}"
     command = 'grep -q luigi-pai "$PAI_OUTPUT_DIR/here" && id -u >"$PAI_OUTPUT_DIR/there"'
     role = TaskRole("main", command, memoryMB=512)

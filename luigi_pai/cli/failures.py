@@ -1,4 +1,4 @@
-"""Errors of commands: their text on standard error, and an exit code."""
+"""Errors of commands: a message on standard error, and an exit code."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ EXIT_UNREACHABLE = 3
 
 
 def complain(text: object) -> None:
-    """Print a text on standard error, after the name of the command."""
+    """Print a message on standard error, after the name of the command."""
     tell(f"luigi-pai {click.get_current_context().info_name}: {text}", err=True)
 
 
 def give_up(why: object, code: int = EXIT_USAGE) -> NoReturn:
-    """Print the reason and exit; a reason other than a SpecError is printed in one line."""
+    """Print the reason and exit; all reasons except a SpecError are printed as one line."""
     complain(why if isinstance(why, SpecError) else " ".join(str(why).split()))
     sys.exit(code)
 
 
 @contextlib.contextmanager
 def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
-    """Turn an error of a command, or Ctrl-C, into one line and an exit code, without traceback."""
+    """Convert an error of a command, or Ctrl-C, to one line and an exit code, without a traceback."""
     try:
         yield
     except ConfigError as error:
@@ -57,9 +57,9 @@ def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
 
 
 def _without_lines(error: configparser.Error) -> str:
-    """Return what is wrong with luigi.cfg without quoting its lines, because one may hold the password."""
+    """Return the problem of luigi.cfg without quoting its lines, because one may contain the password."""
     if isinstance(error, configparser.MissingSectionHeaderError) and "\ufeff" in error.line:
-        return f"{error.source} begins with a byte order mark (BOM); save it as UTF-8 without BOM"
+        return f"{error.source} starts with a byte order mark (BOM); save it as UTF-8 without BOM"
     if isinstance(error, configparser.MissingSectionHeaderError):
         return f"{error.source}, line {error.lineno}: this is in no section; write [OpenPai] above it"
     if isinstance(error, configparser.ParsingError):

@@ -32,11 +32,11 @@ _jobs = click.option(
 @_jobs
 @on_cluster
 def put(local: str, remote: str, *, jobs: int) -> None:
-    """Send the file LOCAL, or what is in the folder LOCAL, to REMOTE on the cluster.
+    """Send the file LOCAL, or the content of the folder LOCAL, to REMOTE on the cluster.
 
-    Only new and changed files are sent. Files that .paiignore in the folder names are
-    left out, and so are files with credentials, such as .env and luigi.cfg. The HDFS or
-    storage is that of [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
+    Only new and changed files are sent. Files that match the folder's .paiignore, and files
+    with credentials, such as .env and luigi.cfg, are left out. The HDFS or storage is that of
+    [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
     """
     if not os.path.exists(local):  # noqa: PTH110  never raises
         hint = (
@@ -44,7 +44,7 @@ def put(local: str, remote: str, *, jobs: int) -> None:
         )
         is_there = local.startswith(("$", "hdfs:"))
         give_up(f"LOCAL, {local}, is not on this machine{hint if is_there else ''}")
-    with plain_failures("stopped; what is on the cluster is whole, and the next put goes on from there"):
+    with plain_failures("stopped; files on the cluster are complete, and the next put continues from there"):
         from luigi_pai.files import cluster_files, upload  # noqa: PLC0415  reads luigi.cfg, which may be invalid
 
         tell(str(upload(cluster_files(path=remote), local, remote, jobs=jobs)))
@@ -56,11 +56,11 @@ def put(local: str, remote: str, *, jobs: int) -> None:
 @_jobs
 @on_cluster
 def get(remote: str, local: str, *, jobs: int) -> None:
-    """Fetch the file REMOTE, or what is in the folder REMOTE, from the cluster to LOCAL.
+    """Fetch the file REMOTE, or the content of the folder REMOTE, from the cluster to LOCAL.
 
-    Only what is new or changed is fetched. Nothing is removed. LOCAL - is standard output.
+    Only new and changed files are fetched. Nothing is removed. LOCAL - is standard output.
     """
-    with plain_failures("stopped; what is here is whole, and the next get goes on from there"):
+    with plain_failures("stopped; files here are complete, and the next get continues from there"):
         from luigi_pai.files import cluster_files, download  # noqa: PLC0415  as in put
 
         if local == "-":
@@ -74,7 +74,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
 
 @click.command()
 @click.argument("path")
-@click.option("-R", "--recursive", is_flag=True, help="Also what is in its folders.")
+@click.option("-R", "--recursive", is_flag=True, help="Also list its subfolders.")
 @json_option(", in the words of WebHDFS")
 @on_cluster
 def ls(path: str, *, recursive: bool, as_json: bool) -> None:
@@ -93,13 +93,13 @@ def ls(path: str, *, recursive: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("path")
-@click.option("-r", "--recursive", is_flag=True, help="Also a folder, with all that is in it.")
+@click.option("-r", "--recursive", is_flag=True, help="Also delete a folder, with all its content.")
 @on_cluster
 def rm(path: str, *, recursive: bool) -> None:
-    """Delete the file or folder PATH on the cluster, for good.
+    """Delete the file or folder PATH on the cluster permanently.
 
-    On a storage, files of containers belong to root or nobody, and you may not be allowed to
-    delete them; then a job can, with the command: rm -r "$PAI_DEFAULT_FS_URI/PATH"
+    On a storage, files of containers belong to root or nobody. If you may not delete them,
+    use a job with the command: rm -r "$PAI_DEFAULT_FS_URI/PATH"
     """
     with plain_failures():
         from luigi_pai.files import cluster_files  # noqa: PLC0415  as in put
@@ -112,10 +112,10 @@ def rm(path: str, *, recursive: bool) -> None:
 
 
 def _check_pattern(files: FileSystem, path: str) -> None:
-    """End the command if a path that does not exist is a pattern, which a shell would expand."""
+    """Exit if a path that does not exist is a pattern, which a shell would expand."""
     if any(letter in path for letter in "*?[") and not files.exists(path):
         give_up(
-            f"{path}: there is no such file, and patterns are not expanded; luigi-pai ls shows the names",
+            f"{path}: the file does not exist, and patterns are not expanded; luigi-pai ls shows the names",
             EXIT_FAILED,
         )
 

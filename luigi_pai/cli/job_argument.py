@@ -104,12 +104,12 @@ def named(cluster: Cluster, text: str) -> str:
 
 
 def role_and_index(text: str | None) -> tuple[str | None, int | None]:
-    """Return the role and index of ``ROLE/INDEX``, None if missing; end the command if INDEX is invalid."""
+    """Return the role and index of ``ROLE/INDEX``, None if missing; exit if INDEX is invalid."""
     if text is None:
         return None, None
     role, _, index = text.partition("/")
     if index and not index.isdecimal():
-        give_up(f"{text} is not a task: give ROLE or ROLE/INDEX, such as worker/0")
+        give_up(f"{text} is not a task: use ROLE or ROLE/INDEX, such as worker/0")
     return role, int(index) if index else None
 
 
@@ -120,8 +120,8 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
     again as ``NAME__attempt2``, and so on. The argument NAME refers to the newest of these submissions.
 
     Raises:
-        JobNotFound: there is no job of this name. The error's text suggests a similar name if there is one.
-        ConfigError: as ``named``.
+        JobNotFound: there is no job of this name. The message suggests a similar name if there is one.
+        ConfigError: for the same reasons as ``named``.
     """
     name, book = named(cluster, text), cluster.book
     work = base_name(name)

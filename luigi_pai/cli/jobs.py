@@ -65,9 +65,9 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @json_option(", a list with an object for each problem")
 def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_json: bool) -> None:
-    """Check each FILE, a v1 job config in JSON or a job protocol in YAML, before it is sent.
+    """Check each FILE, a v1 job config in JSON or a job protocol in YAML, before you submit it.
 
-    Each problem is a line `FILE: PATH: message`. Exit code 0: all are valid; 1: one is not.
+    Each problem is one line, `FILE: PATH: message`. Exit code: 0 if all files are valid, 1 if not.
     """
     rows: list[dict[str, Any]] = []
     all_valid = True
@@ -88,7 +88,7 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
 
 @click.command()
 @click.argument("file", type=_file)
-@click.option("--fs-uri", metavar="URI", help="What $PAI_DEFAULT_FS_URI stands for: hdfs://HOST:PORT.")
+@click.option("--fs-uri", metavar="URI", help="The value of $PAI_DEFAULT_FS_URI: hdfs://HOST:PORT.")
 def convert(file: Path, *, fs_uri: str | None) -> None:
     """Write the v1 job config FILE as a job protocol (YAML) to standard output.
 
@@ -96,7 +96,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
     """
     job = job_of_file(file)
     if job.api_version == "v2":
-        give_up(f"{file} is a job protocol already")
+        give_up(f"{file} is already a job protocol")
     try:
         conversion = to_protocol(job.document, fs_uri=fs_uri)
     except SpecError as error:
@@ -110,13 +110,13 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 @click.argument("job")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
 @click.option(
-    "--whole", is_flag=True, help="Of a point in a shared job: the shared job, with all its points."
+    "--whole", is_flag=True, help="For a point in a shared job: write the shared job, with all its points."
 )
 @on_cluster
 def config(job: str, *, output: Path | None, whole: bool) -> None:
     """Write JOB as the server has stored it: a v1 job config in JSON, or a job protocol in YAML.
 
-    It is a file that submit takes, under another --name. Secrets are ******, and have to be filled in.
+    You can submit the file with another --name. Secrets are shown as ******; fill them in first.
     """
     with plain_failures():
         cluster = connect()
@@ -144,9 +144,9 @@ def config(job: str, *, output: Path | None, whole: bool) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
 @click.option("--filled", is_flag=True, help="Show the commands as the server renders them.")
 def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
-    """Show the job of FILE, or the one that TASK of MODULE submits, without sending it.
+    """Show the job of FILE, or the job that TASK of MODULE submits, without sending it.
 
-    Give the task's parameters as to luigi. Secrets are shown as ******.
+    Write the task's parameters as for luigi. Secrets are shown as ******.
     """
     with plain_failures():
         job = _job_of_task(source, arguments) if arguments else _job_of_file(Path(source))
@@ -163,7 +163,7 @@ def _problems(path: Path, release: str | None) -> Iterator[Problem]:
 def job_of_file(path: Path, content: bytes | None = None) -> JobFile:
     """Return the job of a file. If servers refuse or misread such a job, print the problems and exit.
 
-    ``content``: the content of the file if it has been read already; if None, the file is read.
+    ``content``: The content of the file if it has already been read; if None, the file is read.
     """
     try:
         job = read_job_file(path, content)
@@ -177,7 +177,7 @@ def job_of_file(path: Path, content: bytes | None = None) -> JobFile:
 
 
 def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
-    """Print each problem of a file on a line, and exit."""
+    """Print each problem of a file as one line, and exit."""
     for problem in problems:
         tell(f"{file}: {in_one_line(str(problem))}", err=True)
     sys.exit(EXIT_FAILED)
@@ -186,7 +186,7 @@ def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
 def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     """Return the job of a file, as a JobProtocol or as the document of a v1 job config."""
     if not path.is_file():
-        give_up(f"{path} is not a file; give a file, or MODULE TASK")
+        give_up(f"{path} is not a file; name a file, or MODULE TASK")
     job = job_of_file(path)
     if job.api_version == "v1":
         document: dict[str, Any] = job.document

@@ -60,10 +60,10 @@ class _WithCommand(click.Command):
     "virtual_clusters",
     multiple=True,
     metavar="NAME[:cpu=N,memory=MB,gpu=N]",
-    help="A virtual cluster beside `default`, or the capacity of `default` itself; may be repeated. Counts "
-    "that are left out are 64 CPUs, 262144 MB and 8 GPUs, whatever this machine has: they are compared with "
-    "what jobs ask for, and limit no process. A job that asks for more than there is waits until it is "
-    "stopped: `default:gpu=16` lets one of 16 GPUs run.",
+    help="A virtual cluster in addition to `default`, or the capacity of `default` itself; may be repeated. "
+    "Missing counts are 64 CPUs, 262144 MB and 8 GPUs on every machine: they are compared with the "
+    "requests of jobs, and do not limit processes. A job that requests more than there is waits until it is "
+    "stopped: with `default:gpu=16`, a job with 16 GPUs can run.",
 )
 @click.option(
     "--max-tasks",
@@ -71,15 +71,15 @@ class _WithCommand(click.Command):
     metavar="N",
     default=64,
     show_default=True,
-    help="Tasks that run at once; further jobs wait.",
+    help="Tasks that run at once; other jobs wait.",
 )
 @click.option(
     "--hdfs",
     is_flag=False,
     flag_value=_OWN_HDFS,
     metavar="[URL]",
-    help="Have an HDFS: the one whose WebHDFS is at URL, or without URL one of its own.  "
-    "[default: one of its own with --api v1, else none]",
+    help="Use an HDFS: the one whose WebHDFS is at URL, or without URL its own.  "
+    "[default: its own with --api v1, else none]",
 )
 @click.option("--fs-uri", metavar="URI", help="hdfs://HOST:PORT of that HDFS, if it does not say so itself.")
 @click.option(
@@ -163,9 +163,9 @@ def local(
         )
         _show_warnings()
         if command:
-            run = serve.run_command(settings, command, _say_where, temporary_data=data is None)
+            run = serve.run_command(settings, command, _print_address, temporary_data=data is None)
             end = asyncio.run(run)
-            _say_end(end, settings.api)
+            _print_end(end, settings.api)
             code = end.exit_code
         else:
             asyncio.run(serve.serve(settings, _welcome))
@@ -181,17 +181,17 @@ def _show_warnings() -> None:
     logging.getLogger("luigi_pai.local.warnings").addHandler(handler)
 
 
-def _say_where(server: LocalServer) -> None:
+def _print_address(server: LocalServer) -> None:
     complain(f"OpenPAI at {server.address.url}, data in {server.settings.data}")
 
 
-def _say_end(end: CommandEnd, api: str) -> None:
-    """Print how to look at the jobs of a command that has ended."""
+def _print_end(end: CommandEnd, api: str) -> None:
+    """Print how to view the jobs of a finished command."""
     if not end.jobs:
         return
     if end.data is None:
         words = "1 job" if end.jobs == 1 else f"{end.jobs} jobs"
-        stopped = "jobs that still ran are stopped, " if end.exit_code else ""
+        stopped = "running jobs are stopped, " if end.exit_code else ""
         complain(f"{words}, none failed; {stopped}pages and logs are removed (--data DIR keeps them)")
         return
     if end.failed:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("job")
 @click.argument("task", required=False, metavar="[ROLE[/INDEX]]")
-@click.option("-f", "--follow", is_flag=True, help="Go on as the logs grow, until the job has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs until the job has finished.")
 @click.option(
     "-n", "--lines", type=click.IntRange(0), metavar="LINES", help="Only the last lines of each log."
 )
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     "--attempt",
     type=click.IntRange(0),
     metavar="N",
-    help="Of the cluster's Nth start of the job, counted from 0.  [default: the last]",
+    help="Logs of the cluster's Nth start of the job, counted from 0.  [default: the last]",
 )
 @on_cluster
 def logs(
     job: str, task: str | None, *, follow: bool, lines: int | None, only: str | None, attempt: int | None
 ) -> None:
-    """Show what the tasks of JOB write to standard output and standard error.
+    """Show the standard output and standard error of the tasks of JOB.
 
-    JOB is a name, the address of its page, or @latest. Lines of several tasks have
-    `ROLE/INDEX |` in front. OpenPAI 1.4 and later serve logs. On 0.7 to 0.14 they are read from
-    the node where the task ran, if this machine reaches it. 0.15 to 1.3 serve none.
+    JOB is a name, the address of its page, or @latest. If there are several tasks, lines start
+    with `ROLE/INDEX |`. OpenPAI 1.4 and later serve logs. On 0.7 to 0.14, they are read from
+    the node where the task ran, if this machine can reach it. 0.15 to 1.3 serve no logs.
     """
     role, index = role_and_index(task)
-    with plain_failures("stopped; the job goes on"):
+    with plain_failures("stopped; the job continues"):
         cluster = connect()
         entry = asked_for(cluster, job)
         found, name = entry.known, entry.job
@@ -67,7 +67,7 @@ def logs(
 
 
 def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
-    """Print log lines as ``LogReader.shown`` returns them."""
+    """Print log lines in the form of ``LogReader.shown``."""
     for line in lines:
         click.echo(reader.shown(line))
 
@@ -79,7 +79,7 @@ def report_unreadable(reader: LogReader) -> None:
 
 
 def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:
-    """End the command if the job does not have this role or index."""
+    """Exit if the job does not have this role or index."""
     if role is None or not status.tasks:
         return
     indexes = [task.index for task in status.tasks if task.role == role]
@@ -92,7 +92,7 @@ def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:
 
 
 def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> None:
-    """End the command if the job had no such attempt, or the release does not provide its logs."""
+    """Exit if the job had no such attempt, or the release does not provide its logs."""
     last = status.retries or 0
     if attempt is None or attempt == last:
         return
@@ -100,4 +100,4 @@ def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> 
         count = f"starts 0 to {last}" if last else "start 0 only"
         give_up(f"job {status.name} has no --attempt {attempt}; it had {count}")
     if not cluster.book.api.dialect.gives_logs:
-        give_up(f"--attempt {attempt}: this release gives out the logs of the last start only, {last}")
+        give_up(f"--attempt {attempt}: this release provides only the logs of the last start, {last}")

@@ -1,4 +1,4 @@
-"""``luigi-pai plan`` and ``payload``: what a run of a task would do if it started now, and would send."""
+"""``luigi-pai plan`` and ``payload``: the effects of a run that starts now, and the files that it sends."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class _Planned:
     """A task of the tree.
 
     Attributes:
-        task: the task as text, such as ``Train(epochs=20)``.
+        task: The task as a string, such as ``Train(epochs=20)``.
         state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), or ``blocked``, by
             an incomplete requirement or for the reason in ``note``.
-        attempt: number of the submission; None for tasks without jobs.
-        gpus: GPUs of all instances of the job. For a sweep, the GPUs of all jobs to submit, or 0 if their
-            number is not known (in a search, or if a job runs several points).
-        jobs: for a sweep, the number of its jobs in each state.
-        note: further text in the line of the task.
-        warnings: about the jobs to submit.
-        requires: the tasks that it requires.
-        shown_above: whether the task and its requirements are listed further up.
+        attempt: The number of the submission; None for tasks without jobs.
+        gpus: The GPUs of all instances of the job. For a sweep, the GPUs of all jobs to submit, or 0 if their
+            number is unknown (in a search, or if a job runs several points).
+        jobs: For a sweep, the number of its jobs in each state.
+        note: An addition to the line of the task.
+        warnings: Warnings about the jobs to submit.
+        requires: The tasks that it requires.
+        shown_above: Whether the task and its requirements are already listed above.
     """
 
     task: str
@@ -76,10 +76,10 @@ class _Planned:
 @json_option(", a tree of objects")
 @on_cluster
 def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
-    """Show the tree of TASK of MODULE: what is done, runs, would be submitted, or is blocked.
+    """Show the tree of TASK of MODULE: tasks that are done, running, to submit, or blocked.
 
-    Nothing is submitted. --cluster stands before MODULE: after it, it is a parameter of TASK.
-    Exit code 0: there is nothing to do; 1: there is.
+    Nothing is submitted. Write --cluster before MODULE; after it, it is a parameter of TASK.
+    Exit code: 0 if there is nothing to do, otherwise 1.
     """
     sys.setrecursionlimit(_FRAMES)
     with plain_failures():
@@ -134,13 +134,13 @@ def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
     """Add the jobs of a sweep's points to ``found``.
 
     Raises:
-        SpecError: the sweep or some of its points are not valid.
+        SpecError: the sweep or some of its points are invalid.
     """
     from luigi_pai.sweep.limits import SweepLimits  # noqa: PLC0415  loads Luigi
     from luigi_pai.sweep.points import checked_points  # noqa: PLC0415  as above
 
     if sweep.is_search:
-        found.note = "a search, whose points are not known before"
+        found.note = "a search, whose points are not known in advance"
         return
     limits = SweepLimits.from_sweep(sweep)
     points, warnings = checked_points(sweep, limits)
@@ -198,7 +198,7 @@ def _totals(tasks: Sequence[_Planned]) -> str:
 
 
 def _is_held_back(task: _Planned) -> bool:
-    """Return whether a task only waits for its requirements, so that a run submits its job later."""
+    """Return whether a task only waits for its requirements, so that its job is submitted later."""
     return task.state == "blocked" and not task.note
 
 
@@ -218,7 +218,7 @@ def _facts(planned: _Planned) -> dict[str, Any]:
 @module_and_task
 @json_option()
 def payload(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
-    """Show what TASK of MODULE sends to the cluster: files, values, and the names of secrets.
+    """Show the data that TASK of MODULE sends: files, values, and the names of secrets.
 
     Nothing is sent or looked up.
     """

@@ -43,7 +43,7 @@ _RETCODES = {
 }
 _LOCKED = (
     "nothing was run, because this command already runs in this folder, as the process above. "
-    "Wait for its end, or end it with kill. With --no-lock both run; each job is still submitted once"
+    "Wait for it, or end it with kill. With --no-lock both run; each job is still submitted once"
 )
 
 
@@ -53,13 +53,13 @@ _LOCKED = (
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--param VALUE]...")
 @on_cluster
 def run(module: str, task: str, arguments: Sequence[str]) -> None:
-    """Run TASK of MODULE as `luigi --module MODULE TASK ...` does, and show what its jobs do.
+    """Run TASK of MODULE like `luigi --module MODULE TASK ...`, and show the progress of its jobs.
 
-    A line for each change of a job, and on a terminal a progress line below; a failure is shown
-    by the job's own error. Ctrl-C, SIGTERM or SIGHUP ends Luigi. If on_kill is leave, jobs
-    continue, and the next run takes them over; if it is stop, they are stopped. --cluster stands
-    before MODULE: after it, it is a parameter of TASK. Exit code 0: all is done; 1: a job failed,
-    or the task did; 2: there is no such module, task or parameter, or no scheduler of Luigi; 4:
+    Each change of a job is one line, with a progress line below on a terminal. If a job fails, its
+    error is shown. Ctrl-C, SIGTERM or SIGHUP ends Luigi. If on_kill is leave, jobs continue,
+    and the next run takes them over; if it is stop, they are stopped. Write --cluster before
+    MODULE; after it, it is a parameter of TASK. Exit code: 0 if all is done; 1 if a job or the
+    task failed; 2 if there is no such module, task or parameter, or no Luigi scheduler; 4 if
     something could not be run.
     """
     words = [task, *arguments]
@@ -71,7 +71,7 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
         config = luigi.configuration.get_config()
         for name, code in _RETCODES.items():
             config.set("retcode", name, str(code))
-        task_named(module, words)  # ends the command if there is no such task
+        task_named(module, words)  # exits if there is no such task
         check_scheduler(words)
         if "--no-lock" not in words:
             _set_lock_folder(config)
@@ -91,9 +91,9 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
 
 
 def _set_lock_folder(config: Any) -> None:
-    """Let Luigi refuse a second run of the same command line only for this user in this folder.
+    """Make Luigi refuse a second run of the same command line only for this user in this folder.
 
-    By default, this lock is for the whole machine: Luigi writes its pid into a folder in /tmp. Any user may
+    By default, this lock applies to the whole machine: Luigi writes its pid to a folder in /tmp. Any user may
     create that folder, and Luigi follows the symbolic links in it.
     """
     if any(config.has_option("core", key) for key in ("lock_pid_dir", "lock-pid-dir")):
@@ -102,15 +102,15 @@ def _set_lock_folder(config: Any) -> None:
         name = hashlib.sha256(os.fsencode(os.getcwd())).hexdigest()[:32]  # noqa: PTH109  bytes
         config.set("core", "lock_pid_dir", str(private_folder() / f"run-{name}"))
     except OSError as error:
-        text = f"no lock can be held: {error}. Remove it, set TMPDIR to another folder, or add --no-lock"
+        text = f"there is no lock: {error}. Remove it, set TMPDIR to another folder, or add --no-lock"
         give_up(text)
 
 
 def _interrupt_at(numbers: list[signal.Signals]) -> None:
-    """Let the first of these signals interrupt this process like Ctrl-C, so that Luigi ends its workers."""
+    """Make the first of these signals interrupt this process like Ctrl-C, so that Luigi stops its workers."""
 
     def interrupt(_number: int, _frame: Any) -> None:
-        for each in numbers:  # ignore further signals, because a closed terminal may send several
+        for each in numbers:  # ignore more signals, because a closed terminal may send several
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
@@ -130,7 +130,7 @@ _BAR = 20  # characters
 
 @contextlib.contextmanager
 def progress_line() -> Iterator[None]:
-    """Draw the progress of this process and its forks below all that they print on the terminal."""
+    """Draw the progress of this process and its forks below their output on the terminal."""
     terminal = sys.stdout
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -150,7 +150,7 @@ def progress_line() -> Iterator[None]:
 
 
 def _draw(reading: int, terminal: TextIO, over: threading.Event) -> None:
-    """Draw the line anew after each event and each second, and remove it at the end."""
+    """Redraw the line after each event and each second, and remove it at the end."""
     progress, shown = Progress(), ""
     with open(reading, "rb", buffering=0) as pipe:
         while not over.is_set():
@@ -174,7 +174,7 @@ def _cleared() -> str:
 
 
 class _AboveProgress:
-    """A stream whose lines replace the progress line, which is drawn anew below them."""
+    """A stream whose lines replace the progress line, which is redrawn below them."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -184,7 +184,7 @@ class _AboveProgress:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write a text; if it begins a line, remove the progress line first."""
+        """Write a string; if it starts a line, remove the progress line first."""
         before = _cleared() if self._begins_line else ""
         self._begins_line = text.endswith("\n")
         return self._stream.write(before + text)
@@ -206,7 +206,7 @@ class Progress:
             self._states[change["job"]] = change["state"]
 
     def text(self) -> str:
-        """Return the line; empty before the first change."""
+        """Return the progress line; empty before the first change."""
         if not (self._states or self._sweeps):
             return ""
         states = list(self._states.values())
@@ -214,7 +214,7 @@ class Progress:
         counts["failed"] = states.count("FAILED") + states.count("STOPPED")
         counts["waiting"] = states.count("WAITING")
         counts["running"] = sum(state not in (*_ENDED, "WAITING") for state in states)
-        parts = [f"{count} {what}" for what, count in counts.items() if count]
+        parts = [f"{count} {state}" for state, count in counts.items() if count]
         parts += [_bar(sweep) for sweep in self._sweeps.values()]
         return f"{duration(time.monotonic() - self._began)}: {printable(', '.join(parts))}"
 
@@ -224,5 +224,6 @@ def _bar(sweep: Mapping[str, Any]) -> str:
     ended, total = sweep["done"] + sweep["failed"] + sweep["pruned"], sweep["total"]
     filled = round(_BAR * ended / total) if total else 0
     bar = f" [{'#' * filled}{'-' * (_BAR - filled)}] {ended}/{total}" if total else f" {ended} ended"
-    counts = [f"{sweep[what]} {what}" for what in ("running", "waiting", "failed", "pruned") if sweep[what]]
+    states = ("running", "waiting", "failed", "pruned")
+    counts = [f"{sweep[state]} {state}" for state in states if sweep[state]]
     return ", ".join([f"{sweep['sweep']}{bar}", *counts, *filter(None, [sweep["best"]])])

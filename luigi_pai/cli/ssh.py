@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus, TaskStatus
 
 _OPTIONS = {
-    "StrictHostKeyChecking": "no",  # ports are reused by other containers, which have other host keys
+    "StrictHostKeyChecking": "no",  # other containers with other host keys reuse the ports
     "UserKnownHostsFile": os.devnull,
     "LogLevel": "ERROR",
-    "ForwardAgent": "no",  # the host is not verified, so it gets no agent, display or password
+    "ForwardAgent": "no",  # the host is not verified, so it must not get an agent, display or password
     "ForwardX11": "no",
     "PasswordAuthentication": "no",
     "PreferredAuthentications": "publickey",
 }
 _LOGIN = re.compile(r"[A-Za-z_][\w.-]*")
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # handled, so that this process removes the key before it ends
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # handled, so that this process removes the key before it exits
 _SIGNALLED = 128  # shells add the number of a signal to this, and exit with the sum
 _NO_ALIAS = re.compile(r"[^\w.~-]")
 
@@ -56,7 +56,7 @@ _identity = click.option(
     "--identity",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="Your private key, if it is not one of ssh's own choice (0.15 and later).",
+    help="Your private key, if ssh does not choose it by itself (0.15 and later).",
 )
 
 
@@ -81,14 +81,14 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
     """Open a shell in the container of a task of JOB, or run COMMAND there.
 
     JOB is a name, the address of its page, or @latest; ROLE/INDEX is needed if it has several
-    tasks. The image has to have an ssh server. Up to 0.14 the cluster makes a key for each job,
-    which is fetched and removed again; from 0.15 on the job's ssh plugin names your public key.
+    tasks. The image must have an ssh server. Up to 0.14, the cluster creates a key for each job,
+    which is fetched and removed again; from 0.15 on, the job's ssh plugin names your public key.
 
     A COMMAND of one word is a line for the shell there; several words are a program and its
     arguments.
-    The exit code is that of ssh, which is COMMAND's, or 255.
+    The exit code is that of ssh: COMMAND's exit code, or 255.
     """
-    with plain_failures("stopped; the job goes on"):
+    with plain_failures("stopped; the job continues"):
         program = shutil.which("ssh")
         if program is None:
             give_up("there is no ssh on this machine's PATH: install OpenSSH's client")
@@ -114,19 +114,19 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
     "--key",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Where to keep the job's private key (up to 0.14).",
+    help="The file for the job's private key (up to 0.14).",
 )
 @_login
 @_identity
 @on_cluster
 def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -> None:
-    """Show a Host of ssh's configuration, JOB-ROLE-INDEX, for each container of JOB that runs.
+    """Show a Host entry for ssh's configuration, JOB-ROLE-INDEX, for each running container of JOB.
 
     \b
       luigi-pai ssh-config train > train.ssh
       rsync -e 'ssh -F train.ssh' train-worker-0:checkpoints/ .
 
-    Up to 0.14 the cluster makes a key for each job: --key says where to keep it.
+    Up to 0.14, the cluster creates a key for each job: --key is the file to store it in.
     """  # noqa: D301 - click needs a backspace here, not a backslash
     with plain_failures():
         cluster = connect()
@@ -147,18 +147,18 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
 
 
 def _check_key(name: str, access: SshAccess, key: str | None) -> None:
-    """End the command if ``--key`` is missing for the key of a job, or the job has no key."""
+    """Exit if ``--key`` is missing for the key of a job, or the job has no key."""
     if access.key is None and key is not None:
-        why = "has no key, because its ssh accepts yours: give --identity instead of --key"
+        why = "has no key, because its ssh accepts yours: use --identity instead of --key"
     elif access.key is not None and key is None:
-        why = "has a private key: give --key FILE, the file to keep it in"
+        why = "has a private key: use --key FILE, the file to store it in"
     else:
         return
     give_up(f"job {name} {why}")
 
 
 def _access(cluster: Cluster, entry: Entry) -> tuple[JobStatus, SshAccess]:
-    """Return a job's status and ssh access; end the command if the job does not run or has no ssh."""
+    """Return a job's status and ssh access; exit if the job is not running or has no ssh."""
     name, status = entry.job, entry.known
     if status.finished:
         why = f"job {name} has ended ({status.raw_state}): none of its containers is left; see luigi-pai logs"
@@ -172,7 +172,7 @@ def _access(cluster: Cluster, entry: Entry) -> tuple[JobStatus, SshAccess]:
 
 
 def _chosen(status: JobStatus, task: str | None) -> TaskStatus:
-    """Return the only task that matches ROLE/INDEX; end the command if none or several match."""
+    """Return the only task that matches ROLE/INDEX; exit if none or several match."""
     role, index = role_and_index(task)
     meant = [each for each in status.tasks if role in (None, each.role) and index in (None, each.index)]
     if len(meant) == 1:
@@ -191,7 +191,7 @@ def _some(tasks: Sequence[TaskStatus], most: int = 6) -> str:
 
 
 def _address_of(status: JobStatus, access: SshAccess, task: TaskStatus) -> Address:
-    """Return host and port of a task's ssh server; end the command if there are none."""
+    """Return host and port of a task's ssh server; exit if there are none."""
     address = access.addresses.get((task.role, task.index))
     if address is not None:
         return address
@@ -201,10 +201,10 @@ def _address_of(status: JobStatus, access: SshAccess, task: TaskStatus) -> Addre
     return _not_running(f"{task.role}/{task.index} of job {status.name}", task.state)
 
 
-def _not_running(what: str, state: str | None) -> NoReturn:
+def _not_running(subject: str, state: str | None) -> NoReturn:
     ended = state in ("SUCCEEDED", "FAILED", "STOPPED")
     how = "has ended" if ended else "does not run yet, or has no ssh server yet"
-    give_up(f"{what} {how}" + (f" ({state})" if state else ""), EXIT_FAILED)
+    give_up(f"{subject} {how}" + (f" ({state})" if state else ""), EXIT_FAILED)
 
 
 @contextlib.contextmanager
@@ -230,13 +230,13 @@ def _end(number: int, _frame: Any) -> NoReturn:
 
 
 def _keep(path: Path, key: str) -> None:
-    """Write a private key to a new file; end the command if the file exists with other content."""
+    """Write a private key to a new file; exit if the file exists with other content."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(key)
     except FileExistsError:
         if path.read_text("utf-8", "replace") != key:
-            give_up(f"{path} exists, and has another content: name a new file")
+            give_up(f"{path} exists with other content: name a new file")
         path.chmod(0o600)
     except OSError as error:
         give_up(f"{path} cannot be written: {error.strerror}")

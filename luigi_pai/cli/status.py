@@ -1,4 +1,4 @@
-"""``luigi-pai list`` and ``status``: the jobs of a user, what each does, why it waits, and why it ended."""
+"""``luigi-pai list`` and ``status``: a user's jobs, their states, and why they wait or have ended."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _STATES = ("WAITING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "STOPPING")
 @click.option("-t", "--tag", "tags", multiple=True, help="Only jobs with this tag (OpenPAI 1.3 and later).")
 @click.option("-u", "--user", metavar="USER", help="Jobs of another user.")
 @click.option("--all-users", is_flag=True, help="Jobs of all users.")
-@click.option("-q", "--quiet", is_flag=True, help="Names only, one a line.")
+@click.option("-q", "--quiet", is_flag=True, help="Names only, one per line.")
 @json_option(", a list with an object for each job")
 @click.argument("pattern", required=False, metavar="['GLOB']")
 @on_cluster
@@ -59,7 +59,7 @@ def list_jobs(
     as_json: bool,
     pattern: str | None,
 ) -> None:
-    """List your jobs, newest first; those whose names match GLOB, if one is given."""
+    """List your jobs, newest first; with GLOB, only those whose names match it."""
     if user and all_users:
         give_up("--user and --all-users exclude each other")
     with plain_failures():
@@ -104,13 +104,13 @@ def _row(job: JobStatus, *, with_user: bool) -> list[str]:
 _MOST_TASKS = 20
 _SIGNALS = 128
 _CAUSES = {
-    1: "the program failed; its log says why",
-    2: "wrong arguments, or the shell could not read the command",
-    126: "the command is there and cannot be executed: is it a script without its x bit?",
+    1: "the program failed; see its log for the reason",
+    2: "invalid arguments, or the shell could not read the command",
+    126: "the command exists but cannot be executed: is it a script without its x bit?",
     127: "the command was not found: is it in the image, and on PATH?",
-    128: "the program ended itself with a code out of range",
+    128: "the program exited with a code out of range",
     137: "killed with SIGKILL: mostly for using more memory than memoryMB, or with the job",
-    139: "a segmentation fault in the program or one of its libraries: mostly CUDA or a wrong build",
+    139: "a segmentation fault in the program or one of its libraries: mostly CUDA or an incorrect build",
     143: "ended with SIGTERM: stopped, or moved away by the cluster",
     214: "stopped by its user (OpenPAI 0.7 to 0.14)",
     255: "the program ended with -1, or ssh failed",
@@ -124,10 +124,10 @@ _CAUSES = {
 @json_option(", a list with an object for each job")
 @on_cluster
 def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
-    """Show what each JOB does: a name, the address of its page, or @latest.
+    """Show the state of each JOB: a name, the address of its page, or @latest.
 
-    The name of a task shows its latest submission, and the states of those before. Exit code
-    1 if a job is not there.
+    For the name of a task, its latest submission is shown, and the states of earlier ones. Exit
+    code: 1 if a job does not exist.
     """
     found: list[dict[str, Any]] = []
     missing = False
@@ -150,7 +150,7 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _show_job(cluster: Cluster, text: str, entry: Entry, reason: str | None, *, is_first: bool) -> None:
-    """Print what is known of the job that the argument ``text`` names, and the next commands."""
+    """Print the known facts of the job that the argument ``text`` names, and the next commands."""
     job, name, shared = entry.known, entry.known.name, ""
     if entry.index is not None:
         name, shared = text, f"{job.name}, instance {entry.index}"
@@ -158,22 +158,22 @@ def _show_job(cluster: Cluster, text: str, entry: Entry, reason: str | None, *, 
         click.echo()
     state = coloured(job.raw_state or job.state.value, job.state.value)
     click.echo(f"{printable(name)}  {state}{_since(job)}")
-    pairs = [("job", shared), *_what_is_known(job, reason), _earlier(cluster, text, entry)]
+    pairs = [("job", shared), *_known_fields(job, reason), _earlier(cluster, text, entry)]
     for line in fields([*pairs, ("page", cluster.page(job.name))]):
         click.echo(line)
-    for line in _what_next(cluster, name, job):
+    for line in _next_commands(cluster, name, job):
         tell(line)
 
 
 def _since(job: JobStatus) -> str:
-    """Return how long a job has waited or run, or how long it took until its end; empty if unknown."""
+    """Return how long a job has waited or run, or how long it took; empty if unknown."""
     if job.finished:
         return f" after {job.took}" if job.took and job.completed_ms else ""
     since = job.launched_ms or (job.created_ms if job.state.value == "WAITING" else None)
     return f" for {duration(time.time() - since / 1000)}" if since else ""
 
 
-def _what_is_known(job: JobStatus, reason: str | None) -> list[tuple[str, str | None]]:
+def _known_fields(job: JobStatus, reason: str | None) -> list[tuple[str, str | None]]:
     """Return the fields of a job, as pairs of a name and a value; unknown values are empty or None."""
     own = job.command_exit_code
     known = own is not None or job.succeeded or reason is not None  # if True, the diagnostics add nothing
@@ -250,7 +250,7 @@ def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:
         return None
 
 
-def _what_next(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
+def _next_commands(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
     there = cluster_option(cluster.section)
     if job.succeeded:
         return
@@ -262,7 +262,7 @@ def _what_next(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
         again = f"luigi-pai submit{there} --like {name}"
         with contextlib.suppress(PaiApiError):
             if is_masked(cluster.config(job.name)):
-                again = "submit its file: its secrets are not read back"
+                again = "submit its file, because its secrets cannot be read back"
         yield f"  again: run its Luigi task again, or {again}"
 
 

@@ -36,24 +36,24 @@ _POLL, _LONGEST = 0.5, 60.0
 @click.command()
 @click.argument("jobs", nargs=-1, metavar="JOB|'GLOB'...")
 @click.option("-t", "--tag", "tags", multiple=True, help="All jobs with this tag (OpenPAI 1.3 and later).")
-@click.option("--yes", is_flag=True, help="Do not ask, however many jobs there are.")
-@click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the jobs have ended.")
 @on_cluster
 def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bool) -> None:
     """Stop each JOB: a name, the address of its page, @latest, or a pattern in quotes.
 
-    Patterns and tags select those of your jobs that have not ended. The jobs are shown, and
-    stopped after you have confirmed it.
+    Patterns and tags select your unfinished jobs. The jobs are listed, and are stopped after
+    you confirm it.
     """
     if not jobs and not tags:
         give_up("name a JOB, a 'GLOB' or a --tag")
-    with plain_failures("interrupted; jobs that were asked to stop go on stopping"):
+    with plain_failures("interrupted; the requested stops continue"):
         cluster = connect()
         single = [job for job in jobs if not _PATTERN.intersection(job) or is_address(job)]
         patterns = [job for job in jobs if job not in single]
         found, unmatched = _selected(cluster, patterns, tags)
         if not (found or single or unmatched):
-            click.echo("no job of these is going on", err=True)
+            click.echo("none of these jobs is waiting or running", err=True)
             return
         if found and not yes:
             ask(list(found))
@@ -95,20 +95,20 @@ def _named(cluster: Cluster, texts: Sequence[str]) -> tuple[dict[str, JobStatus]
 
 
 def _job_of(cluster: Cluster, text: str) -> JobStatus:
-    """Return the job to stop; end the command if several points of a sweep share this job."""
+    """Return the job to stop; exit if several points of a sweep share this job."""
     entry = asked_for(cluster, text)
     count = 1 if entry.index is None else len(cluster.book.members(entry.job))
     if count > 1:
         why = (
             f"{text} is instance {entry.index} of job {entry.job}, which {count} points of a sweep share: "
-            f"one of them cannot be stopped alone; to stop them all: luigi-pai stop {entry.job}"
+            f"one of them cannot be stopped by itself; to stop them all: luigi-pai stop {entry.job}"
         )
         give_up(why)
     return entry.known if entry.index is None else cluster.book.status(entry.job)
 
 
 def ask(names: list[str]) -> None:
-    """Show jobs and ask whether to stop them; end the command if the user declines or has no terminal."""
+    """Show jobs and ask whether to stop them; exit if the user declines or has no terminal."""
     for name in names[:_MOST_SHOWN]:
         tell(f"  {name}", err=True)
     if len(names) > _MOST_SHOWN:
@@ -116,7 +116,7 @@ def ask(names: list[str]) -> None:
     if not sys.stdin.isatty():
         count = len(names)
         matches, them = ("1 job matches", "it") if count == 1 else (f"{count} jobs match", "them")
-        give_up(f"{matches}; give --yes to stop {them}")
+        give_up(f"{matches}; use --yes to stop {them}")
     if not click.confirm(f"Stop {counted(len(names), 'job')}?", err=True):
         give_up("nothing was stopped", EXIT_FAILED)
 
@@ -126,7 +126,7 @@ def stop_all(cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool
     failed, asked = False, []
     for job in jobs:
         if job.finished:
-            tell(f"{job.name}: has ended already ({job.raw_state})")
+            tell(f"{job.name}: has already ended ({job.raw_state})")
             continue
         try:
             cluster.stop(job.name)

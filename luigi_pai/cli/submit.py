@@ -1,4 +1,4 @@
-"""``luigi-pai submit``: send a job file, or an earlier job once more."""
+"""``luigi-pai submit``: submits a job file, or an earlier job again."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SHOWN_WITHIN, _LOOK_AGAIN = 60.0, 0.5  # seconds
 @click.command()
 @click.argument("file", required=False, metavar="FILE|-")
 @click.argument("further", nargs=-1, metavar="")
-@click.option("--like", "like", metavar="JOB", help="Submit an earlier job of yours once more.")
+@click.option("--like", "like", metavar="JOB", help="Submit one of your earlier jobs again.")
 @click.option(
     "--set",
     "settings",
@@ -74,23 +74,23 @@ def submit(
 ) -> None:
     """Submit FILE, a v1 job config in JSON or a job protocol in YAML; `-` reads standard input.
 
-    The name of the job is printed, alone, on standard output: the command returns as soon as the
-    cluster has taken the job.
+    Only the name of the job is printed on standard output. The command returns as soon as the
+    cluster has accepted the job.
 
     \b
       name=$(luigi-pai submit train.yaml --set epochs=20 --name train-20)
       luigi-pai logs -f $name
     """  # noqa: D301 - click needs a backspace here, not a backslash
     if (file is None) == (like is None):
-        give_up("give a FILE (or - for standard input), or --like JOB")
+        give_up("name a FILE (or - for standard input), or --like JOB")
     if further:
         hint = f"; did you mean --set {further[0]}?" if "=" in further[0] else ""
-        give_up(f"{further[0]} is one word too many{hint}")
+        give_up(f"{further[0]} is an extra argument{hint}")
     changes = [_change(text) for text in settings]
-    with plain_failures("stopped; if the job was submitted, it goes on"):
+    with plain_failures("stopped; if the job was submitted, it continues"):
         cluster = connect()
         if like is not None:
-            document = _earlier(cluster, like, named_anew=name is not None)
+            document = _earlier(cluster, like, has_new_name=name is not None)
             source = f"--like {like}"
         else:
             document, source = _of_file(str(file))
@@ -100,7 +100,7 @@ def submit(
         try:
             handle = cluster.submit(job)
         except NameConflict as error:
-            raise error.extended("a used name stays used; choose another name with --name NAME") from None
+            raise error.extended("a name cannot be reused; choose another name with --name NAME") from None
         click.echo(handle.name, err=follow)
         if follow:
             _follow(handle)
@@ -124,7 +124,7 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
     return job_of_file(path, content).document, str(path)
 
 
-def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]:
+def _earlier(cluster: Cluster, text: str, *, has_new_name: bool) -> dict[str, Any]:
     """Return the document of an earlier job; if ``--name`` gives no name, the document gets a new name."""
     name = asked_for(cluster, text).job
     document = cluster.config(name)
@@ -132,15 +132,15 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
         json.dumps(document, allow_nan=False)
     except ValueError as error:  # NaN or Infinity, which no field can have
         give_up(f"job {name} as the server sends it is not a job: {error}", EXIT_FAILED)
-    _check_secrets(document, f"job {name}", "secrets are not read back: submit its file instead")
+    _check_secrets(document, f"job {name}", "secrets cannot be read back: submit its file instead")
     key = "name" if "protocolVersion" in document else "jobName"
-    if not named_anew:
+    if not has_new_name:
         document[key] = f"{base_name(name)}-{secrets.token_hex(2)}"
     return document
 
 
 def _check_secrets(document: dict[str, Any], source: str, advice: str) -> None:
-    """End the command if a document's secrets are masked, as in every document that a server sends."""
+    """Exit if a document's secrets are masked, as in every document that a server sends."""
     if is_masked(document):
         give_up(f"{source} has {MASK} instead of secrets: {advice}")
 
@@ -152,7 +152,7 @@ def _change(text: str) -> tuple[list[str], Any]:
     if not equals or not all(path):
         give_up(f"--set {key}: write KEY=VALUE, such as epochs=20")
     if path[0] == "secrets":
-        give_up("--set secrets: a command line can be read by others; put it into the file")
+        give_up("--set secrets: others can read the command line; put it in the file")
     try:
         return path, json.loads(value)
     except ValueError:
@@ -162,7 +162,7 @@ def _change(text: str) -> tuple[list[str], Any]:
 def _job(
     document: dict[str, Any], changes: Sequence[tuple[list[str], Any]], name: str | None, source: str
 ) -> PaiJob | JobProtocol:
-    """Return the job of a document with the changes that were asked for."""
+    """Return the job of a document with the requested changes."""
     is_protocol = "protocolVersion" in document
     for path, value in changes:
         is_parameter = is_protocol and len(path) == 1 and _is_parameter(document, path[0], source)
@@ -174,7 +174,7 @@ def _job(
         document["name" if is_protocol else "jobName"] = name
     try:
         return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
-    except (TypeError, OverflowError) as error:  # the document that a server sent has invalid types
+    except (TypeError, OverflowError) as error:  # the server's document has invalid types
         return give_up(f"{source} is not a job: {error}")
 
 
@@ -190,7 +190,7 @@ def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
 
 
 def _key(at: Any, step: str, path: Sequence[str], source: str) -> str | int:
-    """Return a step of a path as key or index; end the command if the mapping or list does not have it."""
+    """Return a step of a path as key or index; exit if the mapping or list does not have it."""
     if isinstance(at, dict) and step in at:
         return step
     if isinstance(at, list) and step.isdecimal() and int(step) < len(at):
@@ -206,7 +206,7 @@ def _key(at: Any, step: str, path: Sequence[str], source: str) -> str | int:
 def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
     """Return True if a key is a parameter of a job protocol, and False if it is a field of the protocol.
 
-    If the key is neither, end the command, because the key has no effect on the job.
+    If the key is neither, exit, because the key has no effect on the job.
     """
     given = document.get("parameters")
     known = list(map(str, given)) if isinstance(given, dict) else []
@@ -223,7 +223,7 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
 
 def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
-    """End the command if a path is not a field of a v1 job config, because PaiJob drops unknown fields."""
+    """Exit if a path is not a field of a v1 job config, because PaiJob drops unknown fields."""
     place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
     for problem in validate_job(document):
         if problem.path == place and "not a field" in problem.message:
@@ -242,7 +242,7 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
 
 
 def _wait(handle: Job) -> None:
-    """Wait for a job, print its changes and why it waits, and end the command with its result."""
+    """Wait for a job, print its changes and why it is waiting, and exit with its result."""
     said = ""
 
     def show(status: JobStatus, waits_because: str | None = None) -> None:
@@ -265,7 +265,7 @@ def _follow(handle: Job) -> None:
 
 
 def _until_shown(handle: Job) -> None:
-    """Wait, at most 60 s, until the server returns the status of a job that was submitted just now."""
+    """Wait, at most 60 s, until the server returns the status of a job that was just submitted."""
     clock = handle.book.api.clock
     end = clock.monotonic() + _SHOWN_WITHIN
     while clock.monotonic() < end:

@@ -44,9 +44,9 @@ _MOST_ROWS, _MOST_RESULTS, _MOST_NAMES = 100, 5, 10
 @click.option("--failed", is_flag=True, help="Only points that failed, with their jobs and the reasons.")
 @click.option("--csv", "as_csv", is_flag=True, help="As CSV, all columns.")
 @json_option(": summary, columns, and an object for each point")
-@click.option("--stop", "stops", is_flag=True, help="Stop the jobs of the sweep that wait or run.")
+@click.option("--stop", "stops", is_flag=True, help="Stop the waiting and running jobs of the sweep.")
 @click.option("--yes", is_flag=True, help="With --stop: do not ask.")
-@click.option("--retry", is_flag=True, help="Let the next run of the sweep submit failed points again.")
+@click.option("--retry", is_flag=True, help="Make the next run of the sweep submit failed points again.")
 @click.option("--open", "opens", is_flag=True, help="Open the page of the table in a browser.")
 @on_cluster
 def sweep(
@@ -63,9 +63,9 @@ def sweep(
 ) -> None:
     """Show the table of the sweep TASK of MODULE, as its last run has written it.
 
-    A single word is the NAME of a sweep, or the folder of its table. --cluster stands before
-    MODULE: after it, it is a parameter of TASK. Exit code 0: the table is complete; 1: it is
-    incomplete, or there is none.
+    A single word is the NAME of a sweep, or the folder of its table. Write --cluster before
+    MODULE; after it, it is a parameter of TASK. Exit code: 0 if the table is complete, 1 if it
+    is incomplete or missing.
     """
     acts, forms = stops + retry + opens, as_csv + as_json
     if acts + forms > 1 or acts + failed > 1:
@@ -94,7 +94,7 @@ def sweep(
 
 
 def _named(module: str, arguments: Sequence[str]) -> tuple[SweepResults, PaiSweep | None]:
-    """Return the table of a sweep, and its task; None if only a name or a folder is given."""
+    """Return the table of a sweep, and its task, which is None if only a name or a folder is given."""
     from luigi_pai.sweep.results import SweepResults  # noqa: PLC0415  loads Luigi
     from luigi_pai.sweep.sweep import PaiSweep, default_folder  # noqa: PLC0415  as above
 
@@ -132,11 +132,11 @@ def _open(results: SweepResults) -> None:
 
 
 def _read(results: SweepResults) -> Sheet:
-    """Return the table that the last run wrote; end the command if it cannot be read."""
+    """Return the table that the last run wrote; exit if it cannot be read."""
     try:
         return results.read()
     except FileNotFoundError:
-        why = f"{results.path('json')} is not there: the sweep has not run, or has another name or folder"
+        why = f"there is no {results.path('json')}: the sweep has not run, or has another name or folder"
         give_up(why, EXIT_FAILED)
     except PaiError:
         raise
@@ -145,7 +145,7 @@ def _read(results: SweepResults) -> Sheet:
 
 
 def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
-    """Print a sweep's table for people; if ``failed``, its rows are the points that failed."""
+    """Print a sweep's table for people; if ``failed``, its rows are the failed points."""
     summary, rows = sheet.summary, sheet.rows
     counts = ", ".join(f"{count} {coloured(state, state)}" for state, count in summary.counts.items())
     state = "complete" if summary.complete else "not complete"
@@ -169,7 +169,7 @@ def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
         click.echo(f"and {len(rows) - _MOST_ROWS} more points: see the page, or --csv")
     if left_out:
         more = ", ..." if len(left_out) > _MOST_NAMES else ""
-        tell(f"further results: {', '.join(left_out[:_MOST_NAMES])}{more}")
+        tell(f"more results: {', '.join(left_out[:_MOST_NAMES])}{more}")
 
 
 def _result_columns(sheet: Sheet) -> list[str]:
@@ -201,7 +201,7 @@ def _stop(task: PaiSweep | None, rows: Sequence[Mapping[str, Any]], *, yes: bool
     cluster = connect(points[0].cluster if points else None)
     jobs = _unfinished(cluster, points, rows)
     if not jobs:
-        click.echo("no job of the sweep is going on", err=True)
+        click.echo("no job of the sweep is waiting or running", err=True)
         return
     if not yes:
         ask([job.name for job in jobs])
@@ -212,9 +212,9 @@ def _stop(task: PaiSweep | None, rows: Sequence[Mapping[str, Any]], *, yes: bool
 def _unfinished(
     cluster: Cluster, points: Sequence[Any], rows: Sequence[Mapping[str, Any]]
 ) -> list[JobStatus]:
-    """Return the unfinished jobs of a sweep, which are found in the user's list of jobs and in its table.
+    """Return the unfinished jobs of a sweep, from the user's list of jobs and from its table.
 
-    If the points are known, the table, which others may have written, names no other job.
+    Others may have written the table, so if the points are known, all its other jobs are ignored.
     """
     rows = [row for row in rows if isinstance(row["job"], str)]
     names = {form for point in points for form in (point.name, v2_name(point.name))}

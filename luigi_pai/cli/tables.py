@@ -39,7 +39,7 @@ def json_option(form: str = "") -> Callable[[Any], Any]:
 
 
 def show(facts: object, lines: Iterable[str], *, as_json: bool, empty: str = "") -> None:
-    """Print the result of a command: facts as JSON, or else lines for people.
+    """Print the result of a command: facts as JSON, or lines for people.
 
     ``lines`` may be a generator; with ``as_json``, it is not run. If it yields nothing, ``empty`` is printed
     on standard error.
@@ -60,13 +60,13 @@ def is_terminal() -> bool:
 
 
 def coloured(text: str, state: str) -> str:
-    """Return a text in the colour of a state; uncoloured if there is no terminal or NO_COLOR is set."""
+    """Return a string in the colour of a state; uncoloured if there is no terminal or NO_COLOR is set."""
     colour = _COLOURS.get(state)
     return printable(text) if colour is None else styled(text, fg=colour)
 
 
 def styled(text: str, **style: Any) -> str:
-    """Return a text in a style of click; unstyled if there is no terminal or NO_COLOR is set."""
+    """Return a string in a click style; unstyled if there is no terminal or NO_COLOR is set."""
     text = printable(text)
     if os.environ.get("NO_COLOR") or not is_terminal():
         return text
@@ -74,7 +74,7 @@ def styled(text: str, **style: Any) -> str:
 
 
 def tell(text: str, *, err: bool = False) -> None:
-    """Print the lines and printable characters of a text; to standard error if ``err``.
+    """Print the lines and printable characters of a string; to standard error if ``err``.
 
     On a terminal, lines break between words.
     """
@@ -82,12 +82,12 @@ def tell(text: str, *, err: bool = False) -> None:
 
 
 def write(document: str) -> None:
-    """Print a document in UTF-8, whatever the locale; to a terminal, only its printable characters."""
+    """Print a document in UTF-8, independent of the locale; on a terminal, only printable characters."""
     click.echo(encoded(printable(document) if is_terminal() else document), nl=False)
 
 
 def encoded(document: str) -> bytes:
-    """Return a document in UTF-8; lone surrogates, which have no form in UTF-8, are escaped."""
+    """Return a document in UTF-8; single surrogates, which UTF-8 does not have, are escaped."""
     return document.encode("utf-8", "backslashreplace")
 
 
@@ -112,7 +112,7 @@ def table(
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the widths of columns, which fit into a terminal if they can."""
+    """Return the widths of columns; they fit the terminal if possible."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if is_terminal():
         available = shutil.get_terminal_size().columns - _GAP * (len(widths) - 1)
@@ -133,8 +133,8 @@ def fields(pairs: Sequence[tuple[str, str | None]], indent: str = "  ") -> list[
 
 
 def cut(text: str, width: int) -> str:
-    """Shorten a text to a width: leave out the middle of a name, but the end of a text with blanks."""
+    """Shorten a string to a width: leave out the middle of a name, or the end of a string with blanks."""
     if len(text) <= width:
         return text
-    end = 0 if " " in text else (width - 1) // 2  # names of one sweep differ at their ends
+    end = 0 if " " in text else (width - 1) // 2  # the names of a sweep differ at their ends
     return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"

@@ -1,4 +1,4 @@
-"""The arguments MODULE TASK [--param VALUE]... of a command, which give a Luigi task and its parameters."""
+"""The arguments MODULE TASK [--param VALUE]... of a command: a Luigi task and its parameters."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _is_cluster(word: str) -> bool:
 
 
 def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
-    """Return a task of a module; end the command if the module or the task raises an error.
+    """Return a task of a module; exit if the module or the task raises an error.
 
     ``arguments`` are the name of the task and its parameters, written as for the command ``luigi``. If the
     module is in the current folder, the current folder is put first on ``sys.path``.
@@ -83,7 +83,7 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
 
     if module.startswith("--module"):
         words = ["luigi-pai", click.get_current_context().info_name, *module.split("=")[1:], *arguments]
-        give_up(f"leave --module out: {' '.join(map(str, words[:4]))}")
+        give_up(f"leave out --module: {' '.join(map(str, words[:4]))}")
     if module.startswith("-"):
         give_up(f"{module} comes before MODULE; write it after TASK: MODULE TASK {module}")
     _import(module)
@@ -106,7 +106,7 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
 
 @contextlib.contextmanager
 def reading_files(module: str, arguments: Sequence[str]) -> Iterator[None]:
-    """End the command if a file of the task, such as its protocol, cannot be read. PaiErrors pass through."""
+    """Exit if a file of the task, such as its protocol, cannot be read. PaiErrors pass through."""
     try:
         yield
     except PaiError:  # some of these are also OSErrors, but ``plain_failures`` gives the exit code
@@ -116,7 +116,7 @@ def reading_files(module: str, arguments: Sequence[str]) -> Iterator[None]:
 
 
 def _wrong_word(arguments: Sequence[str]) -> str:
-    """Return what is wrong with the task's name or a word that is no option, as far as it is known, or ''."""
+    """Return the problem of the task's name, or of a word that is not an option; '' if none is known."""
     from luigi.task_register import Register, TaskClassException  # noqa: PLC0415  loads Luigi
 
     name = arguments[0]
@@ -124,7 +124,7 @@ def _wrong_word(arguments: Sequence[str]) -> str:
         parameters = dict(Register.get_task_cls(name).get_params())
     except TaskClassException:
         near = [known for known in Register.task_names() if known.lower() == name.lower()]
-        return f"there is no such task; did you mean {near[0]}?" if near else ""
+        return f"the task does not exist; did you mean {near[0]}?" if near else ""
     every = [each if alone else f"{task}_{each}" for task, alone, each, _ in Register.get_all_params()]
     own, known = ([f"--{each}".replace("_", "-") for each in names] for names in (parameters, every))
     problems = (
@@ -145,7 +145,7 @@ def _not_an_option(before: str, word: str, parameters: Mapping[str, object]) -> 
 
 def _unknown_option(word: str, own: Sequence[str], known: Sequence[str]) -> str:
     key = word.partition("=")[0]
-    is_known = any(each.startswith(key) for each in (*own, *known))  # argparse takes beginnings
+    is_known = any(each.startswith(key) for each in (*own, *known))  # argparse accepts prefixes
     if not word.startswith("--") or " " in word or is_known:
         return ""
     return f"there is no option {key}{nearest(key, [*own, '--local-scheduler', '--workers'])}"
@@ -158,11 +158,11 @@ def _value_of_flag(before: str, word: str, parameters: Mapping[str, object]) -> 
     is_flag = isinstance(asked, BoolParameter) and asked.parsing == BoolParameter.IMPLICIT_PARSING
     if not is_flag or word.lower() not in ("true", "false"):
         return ""
-    return f"{before} takes no value: write {before} alone for True, and leave it out for False"
+    return f"{before} takes no value: write only {before} for True, and leave it out for False"
 
 
 def _missing(task: str, error: Exception) -> str:
-    """Return how to give the parameter that, by Luigi's error, the task has no value for; else ''."""
+    """Return how to set the parameter that is missing according to Luigi's error; '' if none is."""
     found = re.fullmatch(rf"{re.escape(task)}\[.*'(\w+)' parameter to be set", str(error), re.DOTALL)
     if found is None:
         return ""
@@ -171,7 +171,7 @@ def _missing(task: str, error: Exception) -> str:
 
 
 def _wrong_value(arguments: Sequence[str]) -> str:
-    """Return which parameter has a value that cannot be parsed, with a valid example; empty if none has."""
+    """Return which parameter has a value that cannot be parsed, with a valid example; '' if none has."""
     from luigi.task_register import Register  # noqa: PLC0415  loads Luigi
 
     parameters = dict(Register.get_task_cls(arguments[0]).get_params())
@@ -187,7 +187,7 @@ def _wrong_value(arguments: Sequence[str]) -> str:
 
 
 def check_scheduler(arguments: Sequence[str]) -> None:
-    """End the command if the task needs a luigid and none answers. Luigi itself retries for a minute."""
+    """Exit if the task needs a luigid and none responds. Luigi itself retries for a minute."""
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.interface import core  # noqa: PLC0415
 
@@ -208,12 +208,12 @@ def check_scheduler(arguments: Sequence[str]) -> None:
     try:
         socket.create_connection((parts.hostname, port), _SCHEDULER_TIMEOUT).close()
     except OSError as error:
-        why = f"no scheduler of Luigi answers at {url} ({error.strerror or error})"
+        why = f"no Luigi scheduler responds at {url} ({error.strerror or error})"
         give_up(f"{why}: start luigid, or add --local-scheduler")
 
 
 def _import(module: str) -> None:
-    """Import a module of the user; if the import fails, end the command and print where it failed."""
+    """Import a module of the user; if the import fails, print where it failed, and exit."""
     here = os.getcwd()  # noqa: PTH109  as a str
     if PathFinder.find_spec(module.partition(".")[0], [here]) is not None:  # else sys.path stays as it is
         sys.path.insert(0, here)

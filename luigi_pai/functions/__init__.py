@@ -1,1 +1,1 @@
-"""Python functions as jobs: what ``Cluster.call`` and ``Cluster.map`` do. It needs Luigi."""
+"""Python functions as jobs: the implementation of ``Cluster.call`` and ``Cluster.map``. It needs Luigi."""

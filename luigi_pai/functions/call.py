@@ -48,8 +48,8 @@ def call_each(
     made = {task.name: _Call(task) for task in tasks}
     if len(made) < len(tasks):
         logger.warning(
-            "map(%s): %d of %d calls are equal to an earlier one, and share its job and result; for a job of "
-            "its own, give each call an argument that differs, such as a seed",
+            "map(%s): %d of %d calls are equal to an earlier call, and share its job and result; for "
+            "separate jobs, give each call a different argument, such as a seed",
             tasks[0].task_family,
             len(tasks) - len(made),
             len(tasks),
@@ -97,7 +97,7 @@ class _Call:
         return handle
 
     def _finish(self, job: Submission | None, handle: FunctionJob) -> None:
-        """Wait for the end of the job, and give the handle the name of the last attempt."""
+        """Wait until the job has finished, and set the handle's name to that of the last attempt."""
         try:
             self.run.finish(job)
         finally:
@@ -111,7 +111,7 @@ def _tasks(
     """Return the task of each call.
 
     Raises:
-        SpecError: the function, an argument or a setting is not valid.
+        SpecError: the function, an argument or a setting is invalid.
     """
     called = _checked(function, settings, len(calls))
     called.pack(settings.get("packages", ()))

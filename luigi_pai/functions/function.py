@@ -1,4 +1,4 @@
-"""Function: a Python function that runs as a job, and what identifies a call of it."""
+"""Function: a Python function that runs as a job, and the identity of its calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 class Function:
-    """A Python function, and the class that stands for it in the payload.
+    """A Python function, and the class that represents it in the payload.
 
     Args:
         function: Any callable.
@@ -37,8 +37,8 @@ class Function:
         name: The function's own name.
         work: A method that calls it with ``self.args`` and ``self.kwargs``.
         kind: A class with this method.
-        arguments: The names of its arguments, as far as they are known.
-        payload: The payload of ``kind``, once ``pack`` has made it.
+        arguments: The names of its arguments, if they are known.
+        payload: The payload of ``kind``, after ``pack`` has created it.
     """
 
     payload: Payload
@@ -47,7 +47,7 @@ class Function:
         self._function = function
         try:
             self._signature: inspect.Signature | None = inspect.signature(function)
-        except ValueError:  # some builtins have none
+        except ValueError:  # some builtins have no signature
             self._signature = None
         self.arguments = () if self._signature is None else tuple(self._signature.parameters)
         named: Any = function
@@ -81,7 +81,7 @@ class Function:
         return []
 
     def pack(self, packages: Any) -> None:
-        """Make the payload, which all calls have in common.
+        """Create the payload, which all calls have in common.
 
         Raises:
             MissingPackage: cloudpickle is not installed here.
@@ -92,8 +92,8 @@ class Function:
     def job_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """Return the name of the job that calls the function with these arguments.
 
-        It has a hash of the function, of the code, the values and the ``packages`` that the function uses,
-        and of the arguments. ``f(1)``, ``f(x=1)`` and, if 1 is its default, ``f()`` are one job.
+        It contains a hash of the function, its arguments, and the code, values and ``packages`` that the
+        function uses. ``f(1)``, ``f(x=1)`` and, if 1 is the default, ``f()`` are the same job.
         """
         parts = (*self._identity, _text(self._bound(args, kwargs), self.payload))
         digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
@@ -102,7 +102,7 @@ class Function:
 
     @functools.cached_property
     def _identity(self) -> tuple[Any, ...]:
-        """What is the same for all calls: the function, its code, and the values and packages it uses."""
+        """The common part of all calls: the function, its code, and the values and packages that it uses."""
         reach = self.payload.reach
         used = sorted(
             (name, _text(value, self.payload))
@@ -112,7 +112,7 @@ class Function:
         return self.kind.__module__, self.kind.__qualname__, reach.digest, used, *self.payload.packages
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all arguments by name, with the defaults of those that are not given.
+        """Return all arguments by name, with default values for missing arguments.
 
         Raises:
             TypeError: the function cannot be called with these arguments.
@@ -125,7 +125,7 @@ class Function:
 
 
 def _calling(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
-    """Return a method that calls a function, and whose frame the container leaves out of tracebacks."""
+    """Return a method that calls a function. The container leaves the method's frame out of tracebacks."""
 
     def work(self: Any) -> dict[str, Any]:
         return {"result": function(*self.args, **self.kwargs)}
@@ -137,7 +137,7 @@ def _calling(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 def _text(value: Any, payload: Payload) -> str:
     """Return a string that is equal for equal values in all processes.
 
-    The few values whose pickles differ from process to process have a new string in each process.
+    The few values whose pickles differ between processes have a different string in each process.
     """
     try:
         return _stable(value, payload)
@@ -168,5 +168,5 @@ def _stable(value: Any, payload: Payload) -> str:
 
 
 def _is_value(member: object) -> bool:
-    """Return whether a member of a class is a value, and no code, which the digest of the code covers."""
+    """Return whether a member of a class is a value, not code; the digest of the code covers code."""
     return not (callable(member) or hasattr(member, "__get__"))

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _NOT_GIVEN = {"accepts_messages", "cluster", "pai", "runtime", "tasks", "uploads"}
 SETTINGS = frozenset(attribute_names(PaiPythonTask)) - _NOT_GIVEN
-"""The names of the settings that a call takes. Each is an attribute of PaiPythonTask."""
+"""The names of a call's settings. Each is an attribute of PaiPythonTask."""
 
 
 class FunctionTask(PaiPythonTask):
-    """A task that calls a function. ``Cluster.call`` makes it; Luigi's scheduler has no part in it.
+    """A task that calls a function. ``Cluster.call`` creates it, without Luigi's scheduler.
 
     Attributes:
-        args, kwargs: the arguments of the function, which ``work`` of ``Function.kind`` reads.
+        args, kwargs: The arguments of the function, which ``work`` of ``Function.kind`` reads.
     """
 
     default_name = luigi.Parameter(description="name of the job if none is given; it identifies the call")
@@ -40,7 +40,7 @@ class FunctionTask(PaiPythonTask):
     _function: Function
     _given: Mapping[str, Any]
     _on: Cluster
-    _inputs = JobTask._inputs  # noqa: SLF001  default_name contains what the function uses
+    _inputs = JobTask._inputs  # noqa: SLF001  default_name covers everything that the function uses
 
     @classmethod
     def of(
@@ -70,7 +70,7 @@ class FunctionTask(PaiPythonTask):
         return dict(self._function.work(self))
 
     def value(self) -> Any:
-        """Return what the function has returned in the job.
+        """Return the function's return value in the job.
 
         Raises:
             PaiError: the result cannot be read, or there is none.
@@ -78,8 +78,8 @@ class FunctionTask(PaiPythonTask):
         found = self.result()
         if "result" not in found:
             raise PaiError(
-                f"the result of job {self.name!r} is not there: neither metrics.json in its output folder "
-                "nor the end of its log has it"
+                f"the result of job {self.name!r} is missing: neither metrics.json in its output folder "
+                "nor the end of its log contains it"
             )
         return found["result"]
 

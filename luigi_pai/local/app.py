@@ -92,7 +92,7 @@ class _LocalApplication(Application):
     `Door` refuses only connections of other users. It accepts the connections of such a browser, because
     the browser runs as this user. The requests carry the page's Origin or, after DNS rebinding, a foreign
     Host. Requests for what a page embeds (images, scripts, frames) carry no Origin, but their Sec-Fetch
-    headers say whether another site made them, and for what purpose.
+    headers show whether another site made them, and for what purpose.
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
@@ -137,7 +137,7 @@ def _log_request(handler: RequestHandler) -> None:
 
 _ROOT = 0
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
-_BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY, also the type of a successful reply
+_BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY, also the type of a successful response
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr
 _FOUND = struct.Struct("=BBBB48xIIII")  # inet_diag_msg; state is the second number, uid the last
 _ESTABLISHED = 1
@@ -153,7 +153,7 @@ class Door(HTTPServerConnectionDelegate):
         self._own: dict[object, bool] = {}
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
-        """Begin a request. On accept, a connection's first request begins, and the user is checked."""
+        """Start a request. When a connection is accepted, its first request starts; the user is checked."""
         if server_conn not in self._own:
             self._own[server_conn] = self._is_own(request_conn)
         if self._own[server_conn]:
@@ -189,7 +189,7 @@ class _Refused(RestHandler):
 
 
 def is_own_connection(connection: socket.socket) -> bool:
-    """Return whether this user, or on Linux root, holds the other end of an accepted TCP connection."""
+    """Return whether this user, or root on Linux, owns the other end of an accepted TCP connection."""
     try:
         theirs, ours = connection.getpeername(), connection.getsockname()
         if not _kernel_tells():
@@ -201,7 +201,7 @@ def is_own_connection(connection: socket.socket) -> bool:
 
 @functools.cache
 def _kernel_tells() -> bool:
-    """Return whether the kernel reports the owner of a connection, as Linux does."""
+    """Return whether the kernel reports the owner of a connection, like Linux."""
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as there,

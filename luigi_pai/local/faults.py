@@ -41,7 +41,7 @@ _RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True)
 class Answer:
-    """A reply: status, headers and body."""
+    """A response: status, headers and body."""
 
     status: int
     headers: Mapping[str, str]
@@ -53,9 +53,9 @@ class Fate:
     """The fault of a request.
 
     Attributes:
-        end: ends a request that has fully arrived; called with the connection and the application's answer,
+        end: ends a request that has fully arrived; called with the connection and the application's response,
             or with the connection and None if the application has not got the request.
-        after: whether the application processes the request first. The client never gets this answer.
+        after: whether the application processes the request first. The client never gets this response.
     """
 
     end: Callable[[Any, Answer | None], None]
@@ -122,7 +122,7 @@ class _Request(HTTPMessageDelegate):
 
 
 class _Held:
-    """A substitute for a connection. It keeps the answer for the fault; other calls go to the connection."""
+    """A substitute for a connection. It keeps the response for the fault, and forwards all other calls."""
 
     def __init__(self, connection: HTTPConnection, fate: Fate) -> None:
         self._connection = connection
@@ -137,12 +137,12 @@ class _Held:
     def write_headers(
         self, line: StatusLine, headers: HTTPHeaders, chunk: bytes = b""
     ) -> asyncio.Future[None]:
-        """Keep status, headers and the first piece of the answer."""
+        """Keep status, headers and the first piece of the response."""
         self._status, self._headers = line.code, headers
         return self.write(chunk)
 
     def write(self, chunk: bytes) -> asyncio.Future[None]:
-        """Keep a piece of the answer."""
+        """Keep a piece of the response."""
         self._body += chunk
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         future.set_result(None)
@@ -155,7 +155,7 @@ class _Held:
 
 
 def send(connection: Any, answer: Answer, *, with_body: bool = True) -> None:
-    """Send an answer; a HEAD request gets it without body (``with_body=False``)."""
+    """Send a response; a HEAD request gets it without a body (``with_body=False``)."""
     headers = HTTPHeaders({"Content-Length": str(len(answer.body)), **answer.headers})
     line = StatusLine("HTTP/1.1", answer.status, reasons.get(answer.status, "Error"))
     connection.write_headers(line, headers, answer.body if with_body else b"")
@@ -197,7 +197,7 @@ class JobScriptControl(Control):
     """``POST`` adds job scripts, which are tried after the existing job scripts."""
 
     async def post(self) -> None:
-        """Add the scripts; answer with the number of all scripts."""
+        """Add the scripts; respond with the number of all scripts."""
         self.api.scripts.rules += self._parsed(parse_job_scripts)
         self.answer(200, {"rules": len(self.api.scripts.rules)})
 
@@ -221,7 +221,7 @@ class ContentsControl(Control):
         self.answer(200, {})
 
     async def post(self) -> None:
-        """Delete the jobs that ended before a time, with their files, as a real server's retention does."""
+        """Delete the jobs that ended before a time, with their files, like a real server's retention."""
         body = self.body_value()
         before = body.get("endedBefore") if isinstance(body, dict) else None
         if not isinstance(before, int):

@@ -20,7 +20,7 @@ _TOKEN = re.compile("(/tokens?/)[^/]{20,}", re.IGNORECASE)
 
 
 class ApiError(Exception):
-    """An error that the API answers with; ``code`` is None if OpenPAI sends this error without a code."""
+    """An error response of the API; ``code`` is None if OpenPAI sends this error without a code."""
 
     def __init__(self, status: int, code: str | None, message: str) -> None:
         super().__init__(message)
@@ -76,18 +76,18 @@ class SmallBodyHandler(RequestHandler):
 
 
 class RestHandler(SmallBodyHandler):
-    """A handler whose replies, errors included, are JSON."""
+    """A handler whose responses, including errors, are JSON."""
 
     def answer(self, status: int, value: Any) -> None:
         """Send a value as JSON."""
         self.answer_json(json.dumps(value, separators=(",", ":")), status)
 
     def answer_json(self, text: str, status: int = 200) -> None:
-        """Send a text that is JSON."""
+        """Send a JSON string."""
         self.answer_text("application/json", text, status)
 
     def answer_text(self, content_type: str, text: str, status: int = 200) -> None:
-        """Send a text."""
+        """Send a string."""
         self.set_status(status)
         self.set_header("Content-Type", f"{content_type}; charset=utf-8")
         self.finish(text)
@@ -126,7 +126,11 @@ class RestHandler(SmallBodyHandler):
 
 
 def _parse_json(text: str) -> Any:
-    """Return the object or array of a JSON text, with 1.0 read as 1; raises ApiError 400 for other texts."""
+    """Return the object or array of a JSON document, with 1.0 read as 1.
+
+    Raises:
+        ApiError: 400, if the document is not a JSON object or array.
+    """
     try:
         value = json.loads(text, parse_float=_number, parse_constant=_number)
         if isinstance(value, dict | list):
@@ -145,5 +149,5 @@ def _number(text: str) -> float:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number in a text of 1 to 18 digits; None for any other text."""
+    """Return the number in a string of 1 to 18 digits; None for any other string."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None

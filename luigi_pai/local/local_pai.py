@@ -57,10 +57,10 @@ class LocalPai:
         username: the administrator's name.
         password: the administrator's password; None for a new random password.
         virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. Counts that
-            are left out are 64 CPUs, 262144 MB of memory and 8 GPUs, whatever this machine has.
+            are left out are 64 CPUs, 262144 MB of memory and 8 GPUs, on every machine.
         max_tasks: how many task processes may run at once.
         hdfs: True for an HDFS that this server serves; ``http://HOST:PORT``, the WebHDFS of a real HDFS; or
-            None for what the release has: an HDFS (``v1``), or none but a storage (``v2``, ``ltp``).
+            None for the default of the release: an HDFS (``v1``), or none but a storage (``v2``, ``ltp``).
         fs_uri: ``hdfs://HOST:PORT`` of that real HDFS, if its WebHDFS does not report it.
         api: the release that the server emulates: ``v2`` (OpenPAI 1.8), ``v1`` (0.7.1) or ``ltp`` (LTP 1.5).
         faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
@@ -138,10 +138,10 @@ class LocalPai:
         return self._running().pid
 
     def start(self) -> Self:
-        """Start the server and wait until it answers.
+        """Start the server and wait until it responds.
 
         Raises:
-            ConfigError: the server is already running, or does not start; the text has the reason.
+            ConfigError: the server is already running, or does not start; the message has the reason.
         """
         if self._process is not None:
             raise ConfigError("this local server is running already")
@@ -168,7 +168,7 @@ class LocalPai:
         A restart brings back the faults that this object was made with.
 
         Raises:
-            ConfigError: the faults are not valid; the text names every problem.
+            ConfigError: the faults are invalid; the message names every problem.
         """
         self._control("PUT", {"rules": []} if faults is None else faults)
 
@@ -178,7 +178,7 @@ class LocalPai:
         return rules
 
     def script_jobs(self, **rule: Any) -> None:
-        """Add a rule that says how jobs with certain names end. The commands of these jobs do not run.
+        """Add a rule that defines how jobs with certain names end. The commands of these jobs do not run.
 
         When a job is submitted, the server applies the first rule that matches the job's name and that it has
         applied to fewer than ``times`` jobs so far. A restart of the server removes all rules.
@@ -190,7 +190,7 @@ class LocalPai:
                 ``times`` (largest number of jobs that the rule applies to; None for no limit).
 
         Raises:
-            ConfigError: the rule is not valid; the text names every problem.
+            ConfigError: the rule is invalid; the message names every problem.
         """
         self._control("POST", [rule], JOB_SCRIPTS_PATH)
 
@@ -226,11 +226,11 @@ class LocalPai:
         return value
 
     def stop(self) -> None:
-        """Stop the server as Ctrl-C does: running tasks end, and their jobs are retried after a restart."""
+        """Stop the server like Ctrl-C: running tasks end, and their jobs are retried after a restart."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the server outright (SIGKILL); running tasks go on."""
+        """Kill the server immediately (SIGKILL); running tasks continue."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -281,7 +281,7 @@ class LocalPai:
         log = self.data / "server.log"
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log.exists() else []
         logged = "\n".join(["the last lines of its log:", *lines]) if lines else "it has logged nothing"
-        return f"it did not answer within {_START_SECONDS:.0f} s; {logged}"
+        return f"it did not respond within {_START_SECONDS:.0f} s; {logged}"
 
     def _end(self, number: signal.Signals) -> None:
         process = self._running()

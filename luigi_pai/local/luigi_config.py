@@ -66,7 +66,7 @@ def earlier_config() -> Path | None:
 
 
 def configured_api() -> str | None:
-    """Return the user's ``api_version`` if it is v1 or v2, else None; raises as `earlier_config` does."""
+    """Return the user's ``api_version`` if it is v1 or v2, else None; errors: see `earlier_config`."""
     found = None
     for path in (*_FILES, str(earlier_config() or "")):
         found = _content(path).get("OpenPai", "api_version", fallback=found)
@@ -88,12 +88,12 @@ def _content(path: str) -> configparser.RawConfigParser:
 
 
 def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[str] = ()) -> str:
-    """Return the text of a luigi.cfg with the earlier file's content, in which all clusters are this server.
+    """Return the earlier luigi.cfg with all its clusters replaced with this server.
 
     So that no task runs on another cluster, the keys of ``section`` are set in ``[OpenPai]``, in each section
     ``[OpenPai:NAME]`` of the earlier file, and in the sections ``further``, which other files such as
     ./luigi.cfg have. Because LUIGI_CONFIG_PATH will name the new file, Luigi reads the new file last, and the
-    new file's keys override the same keys of other files. `only_here` tells which further keys are emptied.
+    new file's keys override the same keys of other files. `only_here` documents which other keys are emptied.
 
     Raises:
         ConfigError: the earlier file cannot be read.

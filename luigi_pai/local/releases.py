@@ -117,7 +117,7 @@ class LauncherRules:
             the task's number within the attempt, from 0.
         shows_stopping: whether a job that is being stopped has the state STOPPING; if False, it has RUNNING.
         exit_lost: exit code of an attempt whose processes vanished without exit codes; None if it gets none.
-        exit_attempt_over: exit code of a task that still ran when its attempt ended; None if it gets none.
+        exit_attempt_over: exit code of a task that was running when its attempt ended; None if it gets none.
         exit_no_ports: exit code of an attempt that got no ports; None if the job waits for ports instead.
         has_events: whether events of jobs are recorded.
     """
@@ -193,7 +193,7 @@ def _decide_by_spec(retry_count: int, exit_code: int, counted_retries: int) -> R
     """Decide by the exit specification.
 
     With a limit of -1, failures are retried without end; with -2, successes are also retried. Only
-    taskRetryCount can be negative. A permanent failure is never retried, whatever the limit is.
+    taskRetryCount can be negative. A permanent failure is never retried, independent of the limit.
     """
     if not exit_code:
         always = retry_count == _RETRY_ALWAYS
@@ -227,7 +227,7 @@ class Release:
     The functions that prepare and show jobs are in other modules, which choose the functions by ``api``.
 
     Attributes:
-        name: what people call it.
+        name: its usual name.
         api: ``v1`` or ``v2``, the API that its jobs are submitted to.
         launcher: the rules by which its launcher treats exit codes, retries and events.
         log_streams: the names of a task's logs.
@@ -238,7 +238,7 @@ class Release:
         has_hdfs: whether clusters of the release have an HDFS; if False, they have storages.
         version: the version in ``GET /api/v2/info``.
         failed_lookup: message of the 500 UnknownError for a job or an attempt that does not exist; if it
-            is None, the reply is another error, which names the missing job or attempt.
+            is None, the response is another error, which names the missing job or attempt.
         private_jobs: whether only a job's owner and administrators may get the job, its config, events and
             logs. Even if True, lists have the jobs of all users, and anyone may get the attempts of a task.
         own_virtual_clusters: whether virtual clusters, and the jobs in them, are listed only for users who

@@ -1,4 +1,4 @@
-"""The ends of points: pruned by ``keep()``, stopped by a message, or ended, which is recorded first."""
+"""The ends of points: ends are recorded; ``keep()`` prunes points, and a message stops them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _LONGEST = 300  # maximum number of characters of a log's last line in the reason of a failed job
-_REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them every 10 s
-_SLICE = 0.5  # maximum time in seconds to read reports, before the sweep does other work
-_MESSAGE_WITHIN = 30.0  # seconds for the requests after the message ``stop``
+_REPORTS_EVERY = 10.0  # seconds between two reads of the reports of a job; containers send them every 10 s
+_SLICE = 0.5  # maximum time in seconds to read reports before the sweep does other work
+_MESSAGE_WITHIN = 30.0  # time in seconds for the requests after the message ``stop``
 
 
 @dataclass(slots=True, eq=False)
@@ -48,12 +48,12 @@ class Ending:
     """The end of a submission of a point.
 
     Attributes:
-        job: the job that ran the submission.
-        point: the point.
-        entry: the submission, with its status before ``update``.
-        update: the update that reported the end of the submission.
-        error: the error that ``record()`` met, which makes the point fail. An HdfsError is only logged.
-        unrecorded: the end could not be recorded in the output folder.
+        job: The job that ran the submission.
+        point: The point.
+        entry: The submission, with its status before ``update``.
+        update: The update that reported the end of the submission.
+        error: The error of ``record()``, which makes the point fail. An HdfsError is only logged.
+        unrecorded: Whether the end could not be recorded in the output folder.
     """
 
     job: Submission
@@ -65,11 +65,11 @@ class Ending:
 
     @property
     def is_news(self) -> bool:
-        """Whether this process has submitted the job, or has seen that it had not ended."""
+        """Whether this process has submitted the job, or has seen it before it finished."""
         return self.entry.posted or not self.entry.known.finished
 
     def record(self, retry: Retry) -> None:
-        """Record the end, in any thread."""
+        """Record the end; any thread may call this."""
         if self.update.outcome is Outcome.LOST:
             return
         work, evidence, is_news = self.point.work, self.point.evidence, self.is_news
@@ -82,7 +82,7 @@ class Ending:
             self.error = error
 
     def ended(self) -> Ended:
-        """Trigger the event of the end, and return how the point has ended."""
+        """Trigger the event of the end, and return the end of the point."""
         status, point, work = self.update.status, self.point, self.point.work
         began, seconds = status.launched_ms or point.started_ms, None
         if began is not None and status.completed_ms is not None:
@@ -109,10 +109,10 @@ class Ending:
 
 
 class Recorder:
-    """Records the start times of points whose server does not send them, and the ends of points.
+    """Records the ends of points, and their start times if the server does not send them.
 
     Attributes:
-        seen: running points, with their statuses, whose starts are to be recorded.
+        seen: Running points, with their statuses, whose start times will be recorded.
     """
 
     def __init__(self, retry: Retry) -> None:
@@ -124,21 +124,21 @@ class Recorder:
 
     @property
     def running(self) -> list[Future[list[Ending]]]:
-        """The thread that records, if there is one."""
+        """The recording thread, if there is one."""
         return [] if self._future is None else [self._future]
 
     def add(self, ended: Iterable[Ending]) -> None:
-        """Let the next step record ends."""
+        """Add ends, which the next step records."""
         todo = list(ended)
         self._endings += todo
         self._unrecorded.update(ending.job for ending in todo)
 
     def has(self, job: Submission) -> bool:
-        """Return whether ends of points of a job are not recorded yet."""
+        """Return whether a job has points whose ends are not recorded yet."""
         return job in self._unrecorded
 
     def step(self) -> list[Ending]:
-        """Return the ends that are recorded since the last step, and record what was added, in one thread."""
+        """Return the ends recorded since the last step, and record the added ends, in one thread."""
         ended: list[Ending] = []
         if self._future is not None and self._future.done():
             ended, self._future = self._future.result(), None
@@ -160,10 +160,10 @@ class Recorder:
 
 
 def endings(job: Submission, update: Update, kept: Sequence[Point]) -> Iterator[Ending]:
-    """Yield an end for each point that has ended; if the job has ended, for each point without an end.
+    """Yield an end for each finished point; if the job has finished, for each point without an end.
 
-    ``job.status`` must still be the status before ``update``. Points in ``kept`` that fail get their ends
-    only when the job ends, so that they can be submitted again in one job.
+    ``job.status`` must still be the status before ``update``. Failed points in ``kept`` get their ends only
+    when the job finishes, so that they can be submitted again in one job.
     """
     before, is_array = instance_statuses(job.status), job.is_array
     job.is_over = update.outcome is not Outcome.CHANGED
@@ -187,7 +187,7 @@ def announce(job: Submission) -> None:
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:
-    """Return in a line why a job failed: how it ended, and the last line of its log, or the reason."""
+    """Return the reason of a job's failure as one line: its end, and its log's last line or the cause."""
     if update.missed is not None:
         return f"{update.missed.value}: it was stopped, because it took longer"
     end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
@@ -197,10 +197,10 @@ def _reason(error: PaiJobFailed, update: Update) -> str:
 
 @dataclass(eq=False)
 class Pruning:
-    """Calls ``keep`` with reports of running jobs that are no arrays. Stops a job if ``keep`` returns False.
+    """Calls ``keep`` with the reports of running jobs, except arrays. Stops a job if ``keep`` returns False.
 
-    The journal records pruned points before their jobs are stopped. Without ``keep``, no reports are read.
-    ``failed_code`` is called with the message of an error that ``keep`` has raised, and with the point.
+    The journal records pruned points before their jobs are stopped. Without ``keep``, no reports are read. If
+    ``keep`` raises an error, ``failed_code`` is called with the error's message and the point.
     """
 
     keep: Keep | None
@@ -210,10 +210,10 @@ class Pruning:
     _due: dict[Submission, float] = field(default_factory=dict, init=False)
 
     def watch(self, job: Submission, status: JobStatus) -> None:
-        """Watch a job. If an earlier, killed run has pruned its point already, ``step()`` stops the job."""
+        """Watch a job. If an earlier, killed run has already pruned its point, ``step()`` stops the job."""
         now = self.clock.monotonic()
         point = job.members[0] if job.members else None
-        # a sweep without keep() stops nothing, whatever its journal says
+        # a sweep without keep() stops nothing, even if its journal has pruned points
         if job.is_array or self.keep is None or not isinstance(point, Point):
             return
         if point.record.pruned:
@@ -222,15 +222,15 @@ class Pruning:
             self._due.setdefault(job, now + _REPORTS_EVERY)
 
     def forget(self, job: Submission) -> None:
-        """Forget a job that has ended."""
+        """Forget a finished job."""
         self._due.pop(job, None)
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has work to do; infinity if it has none."""
+        """Return the seconds until ``step()`` has work to do; infinity if there is none."""
         return max(0.0, min(self._due.values(), default=math.inf) - self.clock.monotonic())
 
     def step(self) -> None:
-        """Call ``keep`` with the reports that are due, and stop the jobs for which it returns False."""
+        """Call ``keep`` with the due reports, and stop the jobs for which it returns False."""
         now = self.clock.monotonic()
         for job in [job for job, due in self._due.items() if due <= now]:
             if self.clock.monotonic() > now + _SLICE:
@@ -267,9 +267,9 @@ def stopped_by_message(watched: Sequence[Submission], in_flight: Sequence[Submis
     names = {job.name for job in watched}
     starting = [job for job in in_flight if job.name not in names]
     asked, problems = stop_jobs(watched, _MESSAGE_WITHIN)
-    text = f"{counted(len(asked), 'job')} asked to stop"
+    summary = f"{counted(len(asked), 'job')} asked to stop"
     if problems:
-        text += f"; {len(watched) - len(asked)} could not be: {first_line(problems[0])}"
+        summary += f"; {len(watched) - len(asked)} could not be: {first_line(problems[0])}"
     if starting:
-        text += f"; stopped once the server has taken them: {counted(len(starting), 'job')}"
-    return text
+        summary += f"; stopped once the server has accepted them: {counted(len(starting), 'job')}"
+    return summary

@@ -1,4 +1,4 @@
-"""Engine: starts the points of a sweep as places become free, and watches their jobs to the end."""
+"""Engine: starts the points of a sweep as places become free, and watches their jobs until they finish."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_SLICE = 0.5  # maximum seconds to draw points; after them, the jobs that run are looked up again
-_LONGEST_WAIT = 0.05  # seconds to wait for the end of a thread, before other work
+_SLICE = 0.5  # maximum time in seconds to draw points before the running jobs are looked up again
+_LONGEST_WAIT = 0.05  # time in seconds to wait for a thread before other work
 
 
 class Engine:
@@ -52,9 +52,9 @@ class Engine:
     server are retried.
 
     Attributes:
-        stopping: no more jobs are started.
-        in_flight: the jobs that may wait or run on the server, from before their first post.
-        book: the book of the cluster of the point that was started last; None before the first start.
+        stopping: Whether no more jobs are started.
+        in_flight: The jobs that may wait or run on the server, from before their first post.
+        book: The book of the last started point's cluster; None before the first start.
     """
 
     def __init__(self, source: Source, clock: Clock, patience: float, keep: Keep | None = None) -> None:
@@ -78,25 +78,25 @@ class Engine:
 
     @property
     def done(self) -> bool:
-        """Whether no job runs, and no point is left to start."""
+        """Whether no job is running, and no point is left to start."""
         if self._jobs or self._running:
             return False
         return self.stopping or not (self._packs or not self._source.exhausted)
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether more points failed than the tolerance allows, of ``max_points`` if a search goes on."""
+        """Whether more points failed than the tolerance allows; of ``max_points`` if a search continues."""
         total = self._source.total
         allowed = self._limits.failures(self._limits.max_points if total is None else total)
         return len(self._table.failed) > allowed
 
     @property
     def window(self) -> Window | None:
-        """The server's limit of submissions; None if it is not known."""
+        """The server's limit of submissions; None if it is unknown."""
         return None if self.book is None else self.book.api.session.limits.window(Kind.SUBMIT)
 
     def watched(self) -> list[Submission]:
-        """Return the jobs that wait or run."""
+        """Return the waiting and running jobs."""
         return [job for job in self._jobs.values() if job.members]
 
     def stop(self) -> str:
@@ -105,7 +105,7 @@ class Engine:
         return stopped_by_message(self.watched(), self.in_flight.jobs())
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has work to do; infinity if it has none."""
+        """Return the seconds until ``step()`` has work to do; infinity if there is none."""
         if self._running:
             return 0.0
         waits = [self._idle_of_jobs(), self._packs.idle()]
@@ -123,7 +123,7 @@ class Engine:
         return min([*(watcher.idle() for watcher in self._watchers.values()), self._pruning.idle()])
 
     def step(self) -> None:
-        """Start jobs for the free places, and look up the jobs that are due.
+        """Start jobs for the free places, and look up the due jobs.
 
         Raises:
             PaiError: the cluster cannot be reached, or refuses the user; running jobs continue.
@@ -159,7 +159,7 @@ class Engine:
         return max(held, self._outages.wait())
 
     def _begin(self) -> None:
-        """Take the results of starts that have ended, and start further points."""
+        """Handle the results of finished starts, and start more points."""
         for pack in self._packs.started():
             self._take(pack)
         end = self._clock.monotonic() + _SLICE
@@ -169,7 +169,7 @@ class Engine:
             self._packs.start(pack, self._starter.start)
         packs = self._packs
         if self._source.waits and not (self._jobs or packs.starting or packs or self._recorder.running):
-            raise ValueError("points() has yielded None, to wait for the end of a point, but none runs")
+            raise ValueError("points() has yielded None to wait for a point, but no point is running")
 
     def _next_points(self) -> list[Point]:
         """Draw points for a job."""
@@ -192,7 +192,7 @@ class Engine:
         return points
 
     def _take(self, pack: Pack) -> None:
-        """Handle the results of a start: go on with each point as its result says."""
+        """Handle the results of a start: continue with each point according to its result."""
         try:
             results: Sequence[tuple[Point, Result]] = pack.future.result()
         except Exception as error:
@@ -223,8 +223,8 @@ class Engine:
         return True
 
     def _fail(self, point: Point, error: Exception) -> None:
-        """End a point that cannot be started; a point that only the journal names is dropped."""
-        logger.debug("A point cannot be begun", exc_info=error)
+        """End a point that cannot be started; if only the journal has the point, drop it."""
+        logger.debug("A point cannot be started", exc_info=error)
         text = first_line(error) if isinstance(error, PaiError) else user_error(error)
         if isinstance(error, NotConfirmedError) or not point.proposed:
             self._source.drop(point, text)
@@ -232,7 +232,7 @@ class Engine:
             self._end(Ended(point, Row("FAILED", error=text)))
 
     def _add(self, job: Submission) -> None:
-        """Watch a job, or record its end if it has ended."""
+        """Watch a job, or record its end if it has finished."""
         key = job.key
         if not job.status.finished or job.posted:
             announce(job)
@@ -276,7 +276,7 @@ class Engine:
             self._end_all(job, update)
         elif isinstance(update.error, OF_ALL):
             raise update.error
-        else:  # its lookup is refused; the end of the job is not known
+        else:  # its lookup is refused, so the end of the job is unknown
             del self._jobs[key, update.name]
             for point in _points_of(job):
                 self._fail(point, update.error)
@@ -296,7 +296,7 @@ class Engine:
         self._free(job)
 
     def _record(self) -> None:
-        """Go on with the points whose ends are recorded: only then does the journal get the ends."""
+        """Continue with the points whose ends are recorded; the journal gets their ends only now."""
         for ending in self._recorder.step():
             self._end(ending.ended())
             self._free(ending.job)
@@ -319,5 +319,5 @@ class Engine:
 
 
 def _points_of(job: Submission) -> list[Point]:
-    """Return the points in a job that have not ended."""
+    """Return the unfinished points of a job."""
     return [point for point in job.members if isinstance(point, Point)]

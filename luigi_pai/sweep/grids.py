@@ -1,4 +1,4 @@
-"""Lists of points: every combination of values, values side by side, and random combinations."""
+"""Lists of points: all combinations of values, values paired by position, and random combinations."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _TRIES = 100  # sample() gives up after n * 100 random draws; a draw may repeat 
 
 
 def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
-    """Return a task for every combination of values; the values of the last parameter change fastest.
+    """Return a task for each combination of values; the values of the last parameter change fastest.
 
     ``grid(Train, rate=[0.1, 0.01], batch=[16, 32])`` returns four tasks.
 
     Args:
-        task: the class, or any function that returns a task.
-        values: parameter -> a list of its values.
+        task: The class, or any function that returns a task.
+        values: Parameter -> a list of its values.
 
     Raises:
-        TypeError: the values of a parameter are no list, or the task has no such parameter.
+        TypeError: the values of a parameter are not a list, or the task has no such parameter.
     """
     lists = _lists(values, task)
     return [task(**dict(zip(lists, point, strict=True))) for point in itertools.product(*lists.values())]
@@ -40,11 +40,11 @@ def zipped(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
     ``zipped(Train, rate=[0.1, 0.01], steps=[100, 1000])`` returns two tasks.
 
     Args:
-        task: the class, or any function that returns a task.
-        values: parameter -> a list of its values; all lists have the same length.
+        task: The class, or any function that returns a task.
+        values: Parameter -> a list of its values; all lists have the same length.
 
     Raises:
-        TypeError: the values of a parameter are no list, or the task has no such parameter.
+        TypeError: the values of a parameter are not a list, or the task has no such parameter.
         ValueError: the lists have different lengths.
     """
     lists = _lists(values, task)
@@ -61,13 +61,13 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
     returns twenty tasks.
 
     Args:
-        task: the class, or any function that returns a task.
-        n: number of tasks.
-        seed: of the random numbers.
-        space: parameter -> a list to choose from, or a function that takes a ``random.Random``.
+        task: The class, or any function that returns a task.
+        n: The number of tasks.
+        seed: The seed of the random numbers.
+        space: Parameter -> a list to choose from, or a function that takes a ``random.Random``.
 
     Raises:
-        TypeError: a parameter is given neither a list nor a function, or the task has no such parameter.
+        TypeError: a parameter has neither a list nor a function, or the task has no such parameter.
         ValueError: fewer than ``n`` different combinations were found.
     """
     chance = random.Random(seed)  # noqa: S311  reproducible on purpose

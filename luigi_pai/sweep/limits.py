@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HOUR = 3600.0
 _PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # values of points_per_job that ``pace`` may suggest
-_SOON = 1200.0  # seconds; ``pace`` suggests the least points_per_job that sends all points in this time
+_SOON = 1200.0  # seconds; ``pace`` suggests the smallest points_per_job that sends all points in this time
 
 
 LIMITS: Mapping[str, tuple[int, str]] = {
@@ -60,11 +60,11 @@ class SweepLimits:
 
     @property
     def places(self) -> int:
-        """Number of jobs that may wait or run at once, the smaller of ``parallel_jobs`` and ``resource``."""
+        """Number of jobs that may wait or run at once: the smaller of ``parallel_jobs`` and ``resource``."""
         return self.parallel_jobs if self.resource is None else min(self.parallel_jobs, self.resource)
 
     def attempts(self, point: Point) -> int:
-        """Return how often a failing point is submitted, the larger ``max_attempts`` of sweep and task."""
+        """Return how often a failing point is submitted: the larger ``max_attempts`` of sweep and task."""
         return max(self.max_attempts, point.max_attempts)
 
     def failures(self, points: int) -> int:
@@ -74,10 +74,10 @@ class SweepLimits:
         return math.floor(round(self.tolerance * points, 6))  # 0.29 * 100 is 28.999999999999996
 
     def change(self, message: str) -> str:
-        """Change a limit by a message such as ``parallel_jobs = 100``; return a message about the change.
+        """Change a limit according to a message such as ``parallel_jobs = 100``, and return a response.
 
         Raises:
-            ValueError: the message does not name a limit, or its value is not valid; no limit is changed.
+            ValueError: the message does not name a limit, or its value is invalid; no limit is changed.
         """
         name, _, text = (part.strip() for part in message.partition("="))
         if name not in LIMITS:
@@ -108,7 +108,7 @@ def _is_valid(name: str, value: Any) -> bool:
 
 
 def seconds_to_submit(window: Window | None, jobs: int) -> float:
-    """Return the seconds until the last of a number of jobs can be submitted."""
+    """Return the seconds until the last of this number of jobs can be submitted."""
     if window is None or jobs <= window.left:
         return 0.0
     if not window.size:
@@ -117,7 +117,7 @@ def seconds_to_submit(window: Window | None, jobs: int) -> float:
 
 
 def pace(window: Window | None, points: int, points_per_job: int) -> str | None:
-    """Return the time that a server's limit of submissions costs in words; None if it costs no time."""
+    """Return a message about the delay by a server's limit of submissions; None if there is no delay."""
     jobs = math.ceil(points / points_per_job)
     if window is None or not window.size or jobs <= window.left:
         return None

@@ -1,4 +1,4 @@
-"""Packs: the points of a sweep that are started together, when, and in which threads."""
+"""Packs: points of a sweep that are started together, with their start times and threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AT_ONCE = 8
-"""Points or packs that are started at the same time."""
+"""Maximum number of points or packs that are started at the same time."""
 
 _AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
 _GATHERED = 2.0  # seconds to find all points that are claimed for one array
@@ -34,12 +34,12 @@ class Pack:
     """Points that are started together.
 
     Attributes:
-        points: the points.
-        name: name of the array that the points are claimed for; empty if the array has no name yet. None if
-            the points are still to be looked up.
-        due: time of the start in seconds of the monotonic clock; infinity if the pack waits for more points.
-        began: time at which the thread that starts the points was started.
-        future: gets the results of this thread.
+        points: The points.
+        name: The name of the array that the points are claimed for; empty if the array has no name yet. None
+            if the points have not been looked up yet.
+        due: The start time in seconds of the monotonic clock; infinity if the pack waits for more points.
+        began: The time when the thread that starts the points was started.
+        future: Gets the results of this thread.
     """
 
     points: list[Point]
@@ -50,7 +50,7 @@ class Pack:
 
 
 class Packs:
-    """The packs that are started before further points are drawn, and those that are being started."""
+    """The packs to start before more points are drawn, and the packs that are being started."""
 
     def __init__(self, limits: SweepLimits, clock: Clock) -> None:
         self.starting: list[Pack] = []
@@ -65,7 +65,7 @@ class Packs:
         """Return a pack to start, or None. An incomplete pack is due only if no more points can join it.
 
         Args:
-            is_drawn: whether no point is left to draw.
+            is_drawn: Whether no point is left to draw.
         """
         now, packs = self._clock.monotonic(), self._packs
         due = next((pack for pack in packs if pack.due <= now), None)
@@ -81,7 +81,7 @@ class Packs:
             self.starting.append(pack)
 
     def started(self) -> list[Pack]:
-        """Return the packs whose threads have ended since the last call."""
+        """Return the packs whose threads have finished since the last call."""
         started = [pack for pack in self.starting if pack.future.done()]
         self.starting = [pack for pack in self.starting if pack not in started]
         return started
@@ -92,14 +92,14 @@ class Packs:
         return min((pack.due - now for pack in self._packs if pack.due > now), default=math.inf)
 
     def look_up_again(self, points: Iterable[Point]) -> None:
-        """Look points up again after a moment, because another process has claimed them."""
+        """Look up points again after a moment, because another process has claimed them."""
         if again := list(points):
             self._packs.append(Pack(again, due=self._clock.monotonic() + _AGAIN_AFTER))
 
     def add(self, point: Point, array: str | None) -> None:
-        """Add a point to the pack of its array, or to the one that waits for further points.
+        """Add a point to the pack of its array, or to the pack that waits for more points.
 
-        When the latter is full, it is due now.
+        When the waiting pack is full, it is due now.
         """
         if array is not None:
             pack = next((each for each in self._packs if each.name == array), Pack([], array))
@@ -117,7 +117,7 @@ class Packs:
 
 
 class Outages:
-    """How many starts may be made at the same time, and when the next one.
+    """Limits the number of simultaneous starts, and the time of the next start, during outages.
 
     While the file system or the server does not respond, only one point or pack is started at a time, and
     the pauses between these starts grow, so that an outage is logged only once. Errors are retried for
@@ -128,31 +128,31 @@ class Outages:
         self._patience = patience
         self._clock = clock
         self._retry = Retry(patience, clock, sweep)
-        self._is_proven = False  # whether the last start ended without a transient error
+        self._is_proven = False  # whether the last start finished without a transient error
         self._paused_until = -math.inf
 
     @property
     def at_once(self) -> int:
-        """How many starts may be made at the same time."""
+        """Maximum number of simultaneous starts."""
         return AT_ONCE if self._is_proven else 1
 
     def wait(self) -> float:
-        """Return the seconds until the next start; not above 0 if it may be made now."""
+        """Return the seconds until the next start; 0 or less if it may start now."""
         return self._paused_until - self._clock.monotonic()
 
     def end(self) -> None:
-        """Record that a start has ended without a transient error."""
+        """Record that a start has finished without a transient error."""
         self._is_proven = True
         self._retry.succeeded()
 
     def retries(self, error: Exception, book: Book | None, began: float) -> bool:
-        """Return whether starts go on after the error of a start that began then, and if so, pause them."""
+        """Return whether starts continue after an error of a start from this time; if so, pause them."""
         if book is None or not isinstance(error, (*TRANSIENT, HdfsError)):
             return False
         is_away = error.transient if isinstance(error, HdfsError) else book.api.session.answered
         if not is_away or self._clock.monotonic() - began >= self._patience:
             return False
-        if self._is_proven or began >= self._paused_until:  # otherwise starts are paused already
+        if self._is_proven or began >= self._paused_until:  # otherwise starts are already paused
             try:
                 self._paused_until = self._clock.monotonic() + self._retry.wait_after(error)
             except PaiError:
@@ -162,7 +162,7 @@ class Outages:
 
 
 def run_in_thread(act: Callable[[], T]) -> Future[T]:
-    """Call a function in its own thread. Neither the sweep nor the end of the process waits for it."""
+    """Call a function in its own thread. Neither the sweep nor the exit of the process waits for it."""
     future = Future[T]()
 
     def work() -> None:

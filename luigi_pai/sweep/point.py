@@ -25,17 +25,18 @@ class Point(Member):
     """A point of a sweep. As a member of a job, it has the attributes of ``Member`` from ``begin()`` on.
 
     Attributes:
-        task: the user's task.
-        name: the ``name`` of its task, which is also the name of its first submission.
-        record: its state in the journal.
-        max_attempts: the setting ``max_attempts`` of its task.
-        handled: number of the last failed submission that this run has decided to retry; 0 for none.
-        posted: how often this run has submitted it.
-        proposed: ``points()`` has returned its task in this run. If False, only the journal of a search names
-            the point; then it is looked up and watched, and never submitted.
-        untold: tasks that a search has yielded for the point, and that were not passed to ``tell`` yet.
-        looked_up: time of the last lookup in seconds of the monotonic clock; 0 before the first lookup.
-        started_ms: start time that the server sends, in ms since 1970. If it sends none, the time of the
+        task: The user's task.
+        name: The ``name`` of the task, which is also the name of its first submission.
+        record: The point's state in the journal.
+        max_attempts: The setting ``max_attempts`` of the task.
+        handled: The number of the last failed submission that this run has decided to retry; 0 if there is
+            none.
+        posted: The number of times that this run has submitted the point.
+        proposed: Whether ``points()`` has returned the task in this run. If False, only the journal of a
+            search has the point; it is looked up and watched, but never submitted.
+        untold: Tasks that a search has yielded for the point, and that were not passed to ``tell`` yet.
+        looked_up: The time of the last lookup in seconds of the monotonic clock; 0 before the first lookup.
+        started_ms: The start time that the server sends, in ms since 1970. If it sends none, the time of the
             first lookup that found the point running.
     """
 
@@ -55,10 +56,10 @@ class Point(Member):
     started_ms: int | None = None
 
     def begin(self) -> None:
-        """Prepare the point to be looked up or submitted, with the settings that are valid now.
+        """Prepare the point to be looked up or submitted, with the current settings.
 
         Raises:
-            SpecError, ConfigError: the class of its task or a setting is not valid.
+            SpecError, ConfigError: the class of its task or a setting is invalid.
         """
         self.work = TaskWork(self.task, single=False)
         self.evidence = Evidence(self.work)
@@ -67,13 +68,14 @@ class Point(Member):
 
     @property
     def is_proposed(self) -> bool:
-        """Whether its work is of the task that ``points()`` has returned, not of one in the journal."""
+        """Whether its work belongs to a task from ``points()``, not to a task from the journal."""
         return self.proposed and self.task is self.work.origin
 
     def is_final(self, number: int, limits: SweepLimits) -> bool:
-        """Return whether a failed submission is the last one that is allowed.
+        """Return whether a failed submission is the last allowed one.
 
-        It is also the last if this run has submitted the point as often, whatever the journal says.
+        It is also the last if this run has submitted the point that many times, even if the journal has
+        fewer.
         """
         most = limits.attempts(self)
         return not self.proposed or self.posted >= most or self.record.is_final(number, most)
@@ -84,12 +86,12 @@ class Ended:
     """The end of a point, or of a submission after which the point may be submitted again.
 
     Attributes:
-        point: the point.
-        row: its row of the table; the result is added when the end is recorded.
-        may_retry: another submission may succeed.
-        number: number of the submission that has ended; 0 if it is not known.
-        recorded: the end is in the journal.
-        unrecorded: the end could not be recorded in the output folder; the next run has to do it.
+        point: The point.
+        row: The point's row of the table; the result is added when the end is recorded.
+        may_retry: Whether another submission may succeed.
+        number: The number of the finished submission; 0 if it is unknown.
+        recorded: Whether the end is in the journal.
+        unrecorded: Whether the end could not be recorded in the output folder, so the next run has to do it.
     """
 
     point: Point
@@ -101,7 +103,7 @@ class Ended:
 
 
 def parameters_of(task: luigi.Task) -> dict[str, Any]:
-    """Return the parameters of a task that are both significant and public."""
+    """Return the significant public parameters of a task."""
     return {
         name: getattr(task, name)
         for name, parameter in type(task).get_params()
@@ -110,7 +112,7 @@ def parameters_of(task: luigi.Task) -> dict[str, Any]:
 
 
 def describe(task: object) -> str:
-    """Return the text that shows a point to users: ``rate=0.1, batch=16``."""
+    """Return the description of a point for users: ``rate=0.1, batch=16``."""
     if not isinstance(task, luigi.Task):
         return f"{task!r:.60}"
     values = ", ".join(f"{name}={value}" for name, value in parameters_of(task).items())
@@ -118,7 +120,7 @@ def describe(task: object) -> str:
 
 
 def name_of(task: JobTask) -> str:
-    """Return the name of a point, or its task as text if ``name`` raises an error."""
+    """Return the name of a point, or its task as a string if ``name`` raises an error."""
     try:
         return str(task.name)  # type: ignore[attr-defined]  # of each subclass
     except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again

@@ -1,4 +1,4 @@
-"""The points of a sweep: collecting and validating them, also for jobs that they share."""
+"""Collects and validates the points of a sweep, also for shared jobs."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ logger = logging.getLogger("luigi-interface")
 _MOST_LINES = 20  # of an error
 _NONE = "there are none: points() has returned an empty list"
 _OTHERS = (
-    "returns other points each time it is called, so that the sweep would never be complete: give "
-    "random numbers a seed, as sample(..., seed=1) does"
+    "returns different points each time it is called, so the sweep would never be complete: give "
+    "random numbers a seed, as in sample(..., seed=1)"
 )
 _LEAVE_OUT = "leave points_per_job out"
-_LIKENESS = 0.85  # least similarity of a misspelled setting to a known one, see difflib
+_LIKENESS = 0.85  # minimum similarity of a misspelled setting to a known one, see difflib
 
 
 def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], list[str]]:
-    """Return the points of a sweep, none of a search, and warnings about their jobs; nothing is sent.
+    """Return the points of a sweep (none for a search), and warnings about their jobs. Nothing is sent.
 
     Raises:
-        SpecError: the sweep or a point is not valid; the error names all problems.
+        SpecError: the sweep or a point is invalid; the error names all problems.
     """
     problems, listed = _sweep_problems(sweep, limits), [] if sweep.is_search else points_of(sweep)
     most = _most(limits.max_points)
     if len(listed) > most > 0:
         raise SpecError(sweep.name, [*problems, Problem("points", too_many_points(most))], "sweep")
-    wrong: dict[str, list[str]] = {}  # problem -> the points that have it
+    invalid: dict[str, list[str]] = {}  # problem -> the points that have it
     if not (listed or sweep.is_search):
-        wrong[_NONE] = ["points"]
+        invalid[_NONE] = ["points"]
     warnings: Counter[str] = Counter()
     points: dict[str, Point] = {}
     firsts: dict[tuple[str, str | None], int] = {}
@@ -76,19 +76,19 @@ def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], l
                 if first != index and value is not None:
                     other = f"point {first} ({describe(listed[first])})"
                     hint = f"let {attribute} depend on all parameters that differ"
-                    raise ValueError(f"has the {attribute} {value!r}, as {other} has; {hint}")  # noqa: TRY301
+                    raise ValueError(f"has the {attribute} {value!r}, like {other}; {hint}")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             for text in problem_texts(error):
-                wrong.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
-    if not (problems or wrong) and getattr(sweep, "_points_before", None) not in (None, points.keys()):
-        wrong[_OTHERS] = ["points"]
-    if problems or wrong:
-        raise SpecError(sweep.name, [*problems, *_problems(wrong)], "sweep")
+                invalid.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
+    if not (problems or invalid) and getattr(sweep, "_points_before", None) not in (None, points.keys()):
+        invalid[_OTHERS] = ["points"]
+    if problems or invalid:
+        raise SpecError(sweep.name, [*problems, *_problems(invalid)], "sweep")
     return list(points.values()), [f"{text} ({warnings[text]} of {len(listed)} points)" for text in warnings]
 
 
 def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, list[Point]]:
-    """Validate a sweep and its points, also for shared jobs, and return how it ranks points, and its points.
+    """Validate a sweep and its points, also for shared jobs, and return its ``Best`` and its points.
 
     Raises:
         SpecError, ConfigError: see ``checked_points`` and ``check_shared``.
@@ -108,10 +108,10 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
 
 
 def points_of(sweep: PaiSweep) -> list[Any]:
-    """Return the points of a sweep, at most ``max_points`` + 1 of them; SpecError if ``points()`` failed."""
+    """Return the points of a sweep, at most ``max_points`` + 1; raise SpecError if ``points()`` failed."""
     try:
         if isinstance(inspect.getattr_static(sweep, "points"), property):
-            raise TypeError("is a property; take @property away")  # noqa: TRY301
+            raise TypeError("is a property; remove @property")  # noqa: TRY301
         return list(itertools.islice(iterated(sweep.points), _most(sweep.max_points) + 1))
     except Exception as error:
         wrong = [Problem("points", user_error(error, "points()"))]
@@ -119,7 +119,7 @@ def points_of(sweep: PaiSweep) -> list[Any]:
 
 
 def _most(max_points: object) -> int:
-    """Return ``max_points``, or 0 if it is not valid. ``SweepLimits.problems`` reports such a value."""
+    """Return ``max_points``, or 0 if it is invalid. ``SweepLimits.problems`` reports an invalid value."""
     return max(0, max_points) if isinstance(max_points, int) else 0
 
 
@@ -131,20 +131,20 @@ def iterated(points: Callable[[], Any]) -> Iterator[Any]:
     yield from given
 
 
-def _problems(wrong: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """Yield the problems of points, from a dict of problem text -> points with this problem."""
-    for text, whose in itertools.islice(wrong.items(), _MOST_LINES):
+def _problems(invalid: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    """Yield the problems of points, from a dict of problem -> points with this problem."""
+    for text, whose in itertools.islice(invalid.items(), _MOST_LINES):
         others = f" and {len(whose) - 1} more" if len(whose) > 1 else ""
         yield Problem(f"{whose[0]}{others}", text)
-    if len(wrong) > _MOST_LINES:
-        yield Problem("", f"and {len(wrong) - _MOST_LINES} more problems")
+    if len(invalid) > _MOST_LINES:
+        yield Problem("", f"and {len(invalid) - _MOST_LINES} more problems")
 
 
 def check_job(task: Any) -> list[str]:
-    """Return warnings about the job of a point; raise ValueError or SpecError if it is not valid."""
+    """Return warnings about the job of a point; raise ValueError or SpecError if it is invalid."""
     if not isinstance(task, JobTask):
-        what = "the class itself, not a task of it" if isinstance(task, type) else f"{type(task).__name__}"
-        raise ValueError(f"is {what}; a point is a PaiTask or PaiProtocolTask")  # noqa: TRY004  one of many
+        kind = "the class itself, not an instance" if isinstance(task, type) else f"{type(task).__name__}"
+        raise ValueError(f"is {kind}; a point is a PaiTask or PaiProtocolTask")  # noqa: TRY004  one of many
     return TaskWork(task).check_job()
 
 
@@ -154,18 +154,18 @@ def too_many_points(most: int) -> str:
 
 
 def requirements_of(tasks: Iterable[Any]) -> list[luigi.Task]:
-    """Return the requirements of tasks, each once."""
+    """Return the requirements of tasks, without duplicates."""
     required = (luigi.task.flatten(task.requires()) for task in tasks if isinstance(task, luigi.Task))
     return list(dict.fromkeys(itertools.chain.from_iterable(required)))
 
 
 def problem_texts(error: Exception) -> list[str]:
-    """Return the problems of an error, each in a line."""
+    """Return the problems of an error, each as one line."""
     return [str(each) for each in error.problems] if isinstance(error, SpecError) else [user_error(error)]
 
 
 def _sweep_problems(sweep: PaiSweep, limits: SweepLimits) -> list[Problem]:
-    """Return the problems of a sweep's limits and attributes, also of settings of tasks and misspellings."""
+    """Return the problems of a sweep's limits and attributes, including task settings and misspellings."""
     users = users_classes(type(sweep))
     ours = {name for kind in set(type(sweep).__mro__).difference(users) for name in vars(kind)}
     of_tasks = {name for kind in users for name in vars(kind)} & vars(JobTask).keys() - ours
@@ -197,7 +197,7 @@ def _uncallable(sweep: PaiSweep) -> Iterator[Problem]:
 
 
 def _best_of(sweep: PaiSweep) -> Best | None:
-    """Return how a sweep determines its best point: by ``best``, or by the one ``direction`` of a search."""
+    """Return the ``Best`` of a sweep, from ``best`` or from the only ``direction`` of a search."""
     if sweep.best is not None:
         return Best(sweep.best)
     with contextlib.suppress(ValueError):  # _problems() of the search reports an invalid direction
@@ -223,7 +223,7 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
 def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
     """Return the problem of a point with an incomplete requirement; None if it has no such requirement.
 
-    The requirements that are checked are added to ``known``: id of a task -> whether it is complete.
+    The checked requirements are added to ``known``: the id of a task -> whether it is complete.
     """
     for required in requirements_of([task]):
         if required.task_id not in known:
@@ -234,7 +234,7 @@ def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
 
 
 def file_of(sweep: PaiSweep) -> str:
-    """Return the path of the file that defines a sweep; empty for none."""
+    """Return the path of the file that defines a sweep; empty if there is no file."""
     try:
         return str(Path(inspect.getfile(type(sweep))).resolve())
     except (TypeError, OSError):
@@ -242,9 +242,9 @@ def file_of(sweep: PaiSweep) -> str:
 
 
 def task_like(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
-    """Return a task like another one, with the significant parameters of an event "asked".
+    """Return a copy of a task, with the significant parameters of an event "asked".
 
-    The journal determines no other parameters, because the name of a point usually does not depend on them.
+    All other parameters are copied, because the name of a point usually does not depend on them.
     """
     significant = {name for name, parameter in type(like).get_params() if parameter.significant}
     own = like.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
@@ -256,10 +256,11 @@ def task_like(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
 def check_shared(name: str, points: Sequence[Point]) -> None:
     """Check that the points of a sweep can be instances of the same job; nothing is sent.
 
-    If the first job is a v1 job, warnings are logged about what it loses when it is converted to v2.
+    If the first job is a v1 job, a warning is logged for each field that is lost in the conversion to v2.
 
     Raises:
-        SpecError: a point cannot share a job, or shared fields differ. The text names the point and fields.
+        SpecError: a point cannot share a job, or shared fields differ. The message names the point and
+            fields.
         ConfigError: ``api_version`` of the cluster is v1, or the points are on several clusters.
     """
     clusters = sorted({point.task.cluster or "" for point in points})

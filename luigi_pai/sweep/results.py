@@ -12,7 +12,7 @@ that has succeeded; ``results.partial.json`` is the table of a running or failed
                 "job": "train_1", "page": "http://...", "error": null}]
     }
 
-A row has every column. Objects and lists are converted to other values, as ``docs/sweeps.md`` describes.
+Each row has all columns. Objects and lists are converted to other values, see ``docs/sweeps.md``.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _MOST_SHOWN = 50  # maximum number of points that a notebook shows
 class SweepResults(luigi.Target):
     """The table of a sweep in a folder. Constructing this object makes no requests.
 
-    Each of its files is replaced in one step, so that a reader finds either the old file or the new file.
-    Only a run that has succeeded writes ``results.json``. Until then, a run writes ``results.partial.json``,
-    so that a second run of the sweep cannot replace a complete table by an incomplete table.
+    Each file is replaced atomically, so a reader finds either the old file or the new file. Only a successful
+    run writes ``results.json``. Until then, a run writes ``results.partial.json``, so a second run of the
+    sweep cannot replace a complete table with an incomplete table.
 
     Args:
-        folder: on the cluster's file system (``$PAI_DEFAULT_FS_URI/...``, ``hdfs://...`` or, for a storage,
-            ``/mnt/NAME/...``), or a local path.
+        folder: A folder on the cluster's file system (``$PAI_DEFAULT_FS_URI/...``, ``hdfs://...`` or, on a
+            storage, ``/mnt/NAME/...``), or a local path.
     """
 
     def __init__(self, folder: str) -> None:
@@ -65,7 +65,7 @@ class SweepResults(luigi.Target):
         return self.folder
 
     def __iter__(self) -> NoReturn:
-        raise TypeError("the table of a sweep has rows(): for row in self.input().rows()")
+        raise TypeError("the table of a sweep is not iterable; use rows(): for row in self.input().rows()")
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook, with a link to the page of each job."""
@@ -106,7 +106,7 @@ class SweepResults(luigi.Target):
         return self.complete_summary() is not None
 
     def complete_summary(self) -> Summary | None:
-        """Return the summary of the complete table, or None. This raises the same errors as ``exists()``."""
+        """Return the summary of the complete table, or None. It raises the same errors as ``exists()``."""
         sheet = self._sheet("json")
         return None if sheet is None else sheet.summary
 
@@ -133,15 +133,15 @@ class SweepResults(luigi.Target):
         if partial is not None and (sheet is None or partial.summary.started_ms > sheet.summary.updated_ms):
             return partial
         if sheet is None:
-            raise FileNotFoundError(f"{self.path('json')} is not there")
+            raise FileNotFoundError(f"there is no {self.path('json')}")
         return sheet
 
     def write(self, rows: Iterable[tuple[Mapping[str, Any], Row]], summary: Summary) -> None:
         """Replace the table.
 
         Args:
-            rows: for each point, its significant and public parameters, and its row.
-            summary: of the sweep.
+            rows: For each point, its significant public parameters, and its row.
+            summary: The summary of the sweep.
 
         Raises:
             HdfsError: the file system failed.
@@ -181,14 +181,14 @@ class SweepResults(luigi.Target):
 
 
 class _NamedColumns(dict[str, Any]):
-    """A row of a table, whose KeyError names the columns."""
+    """A row of a table. Its KeyError suggests the nearest columns."""
 
     def __missing__(self, column: str) -> Any:
         raise KeyError(f"no column {column!r}{nearest(str(column), self)}")
 
 
 def is_on_cluster(folder: str) -> bool:
-    """Return whether a folder is on the cluster's file system: on HDFS, or on the storage by a job's path."""
+    """Return whether a folder is on the cluster's file system: on HDFS, or in the mounted storage of jobs."""
     if folder.startswith(_ON_CLUSTER):
         return True
     mount = OpenPai.current().storage_mount_path()

@@ -1,4 +1,4 @@
-"""The rows of a sweep's table, one for each point: their columns, their values, and the best row."""
+"""The rows of a sweep's table, one for each point: columns, values, and the best row."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _LONGEST_WHERE = 100  # characters of the parameters of the best point
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The row of a point in the table, without its parameters. The journal stores the rows of ended points.
+    """The row of a point in the table, without its parameters. The journal stores rows of finished points.
 
     Attributes:
         state: ``PENDING`` until it is submitted, then ``PRUNED``, ``RETRY_PENDING`` or the state of its job.
-        result: name -> value; empty if there is no result.
-        seconds: from the start of its job to the end of the job; None if not known.
-        job: the name of the job of its latest submission; empty before the first submission.
-        page: URL of the page of this job; empty until the point has ended.
-        error: why the point failed, or the problem of its result, in a line; empty without an error.
+        result: Name -> value; empty if there is no result.
+        seconds: The time from the start to the end of its job; None if unknown.
+        job: The name of the job of its latest submission; empty before the first submission.
+        page: The URL of the page of this job; empty until the point has finished.
+        error: One line with the reason of the point's failure, or the problem of its result; otherwise empty.
     """
 
     state: str
@@ -53,7 +53,7 @@ def flattened(rows: Iterable[tuple[Mapping[str, Any], Row]]) -> tuple[list[str],
     """Return the columns of a table, and its rows as dicts of column -> JSON value.
 
     Args:
-        rows: for each point, its parameters and its row.
+        rows: For each point, its parameters and its row.
     """
     given = [(_renamed(parameters, FIXED, "parameter"), row) for parameters, row in rows]
     names = list(dict.fromkeys(column for own, _ in given for column in own))
@@ -70,14 +70,14 @@ def flattened(rows: Iterable[tuple[Mapping[str, Any], Row]]) -> tuple[list[str],
 
 
 def _renamed(values: Mapping[str, Any], taken: Container[str], prefix: str) -> dict[str, Any]:
-    """Return the columns of values, with a prefix before the names that are taken."""
+    """Return the columns of values; names that are already taken get a prefix."""
     return {f"{prefix}.{key}" if key in taken else key: value for key, value in flat(values).items()}
 
 
 def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
     """Return values as column -> JSON value.
 
-    Mappings become columns with dots; lists, NaN and infinities become strings of JSON.
+    Mappings become columns with dotted names; lists, NaN and infinities become JSON strings.
     """
     columns: dict[str, Any] = {}
     for key, given in values.items():
@@ -102,7 +102,7 @@ def _plain(value: Any) -> Any:
 
 
 def bounded(values: Mapping[Any, Any]) -> tuple[dict[str, Any], str]:
-    """Return the columns of a result that fit into a row, and a message that names the others, if any."""
+    """Return the columns of a result that fit in a row, and a message that names the others, if any."""
     columns = flat(values)
     fitting = [column for column, value in columns.items() if len(str(value)) <= _LONGEST_VALUE]
     kept = {column: columns[column] for column in fitting[:_MOST_VALUES]}
@@ -117,7 +117,7 @@ def bounded(values: Mapping[Any, Any]) -> tuple[dict[str, Any], str]:
 
 
 def shown_value(value: Any) -> str:
-    """Return a value of a row as a person reads it."""
+    """Return a value of a row in readable form."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -132,9 +132,9 @@ class Best:
         declaration: ``max COLUMN`` or ``min COLUMN``.
 
     Attributes:
-        declaration: as given.
+        declaration: The declaration.
         sign: 1 for max, -1 for min.
-        column: the name of the column.
+        column: The name of the column.
 
     Raises:
         ValueError: the declaration has neither of these forms.
@@ -150,14 +150,14 @@ class Best:
         self._value: float | None = None
         self._where = ""
         self._results: set[str] = set()  # columns of the results
-        self._numbers: set[str] = set()  # those with a number
+        self._numbers: set[str] = set()  # columns with a number
         self._is_there = False
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add the row of a point that has ended.
+        """Add the row of a finished point.
 
         Args:
-            row: column -> value, in the order of the table: the parameters, ``state``, the result.
+            row: Column -> value, in the order of the table: the parameters, ``state``, the result.
         """
         if row["state"] != "SUCCEEDED":
             return
@@ -179,7 +179,7 @@ class Best:
         return -self.sign * row[self.column] if counts else math.inf
 
     def missing(self) -> str:
-        """Return a problem, if points have results but no point has the column, or else an empty text."""
+        """Return a problem if points have results but no point has the column; otherwise an empty string."""
         if self._value is not None or not self._results:
             return ""
         number = "a number in " if self._is_there else ""

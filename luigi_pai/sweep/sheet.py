@@ -35,7 +35,7 @@ _ASSETS = Path(__file__).parent / "assets"
 _LINKS = ("http://", "https://")
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # strings for the floats that JSON does not have
 _FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
-"""Matches before text that a spreadsheet may run as a formula. In some locales, ``;`` also starts a cell."""
+"""Matches before a string that a spreadsheet may run as a formula; some locales separate cells with ``;``."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,14 @@ class Summary:
     """The summary of a sweep.
 
     Attributes:
-        sweep: name of the sweep.
-        points: number of points.
-        complete: the sweep has succeeded, so its run no longer changes the table.
-        started_ms, updated_ms: start of the sweep's run and time of this summary, in ms since 1970 UTC.
-        digest: hash of the points' names, see ``points_digest``.
-        best: how the sweep declares its best point, such as ``max accuracy``; empty if it does not.
-        counts: state -> number of rows in this state; ``SweepResults.write`` counts the rows.
+        sweep: The name of the sweep.
+        points: The number of points.
+        complete: Whether the sweep has succeeded, so that its run no longer changes the table.
+        started_ms, updated_ms: The start of the sweep's run and the time of this summary, in ms since 1970
+            UTC.
+        digest: A hash of the points' names, see ``points_digest``.
+        best: The sweep's ``best``, such as ``max accuracy``; empty if it is not set.
+        counts: State -> number of rows in this state; ``SweepResults.write`` counts the rows.
     """
 
     sweep: str
@@ -63,17 +64,17 @@ class Summary:
 
 
 def points_digest(names: Iterable[str]) -> str:
-    """Return a hash of the names of a sweep's points; their order does not change the hash."""
+    """Return a hash of the names of a sweep's points, independent of their order."""
     return hashlib.sha256("\n".join(sorted(names)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Sheet(NamedTuple):
-    """A table, as ``results.json`` has it.
+    """A table, as it is stored in ``results.json``.
 
     Attributes:
-        summary: of the sweep.
-        columns: in the order of the table; those before ``state`` are parameters.
-        rows: for each point, a dict of column -> JSON value.
+        summary: The summary of the sweep.
+        columns: The columns in their order; the columns before ``state`` are parameters.
+        rows: A dict of column -> JSON value for each point.
     """
 
     summary: Summary
@@ -101,7 +102,7 @@ class Sheet(NamedTuple):
             pass
         raise ValueError(
             f"{path} is not the table of a sweep; remove the file, and run the sweep again: it collects the "
-            "points anew"
+            "points again"
         )
 
     @property
@@ -110,7 +111,7 @@ class Sheet(NamedTuple):
         return self.columns[: self.columns.index("state")]
 
     def varying(self) -> list[str]:
-        """Return the parameters whose values differ between rows; of a single row, all."""
+        """Return the parameters whose values differ between rows; for a single row, all parameters."""
         if len(self.rows) < 2:  # noqa: PLR2004
             return self.parameters
         return [name for name in self.parameters if len({str(row[name]) for row in self.rows}) > 1]
@@ -118,7 +119,7 @@ class Sheet(NamedTuple):
     def ranked(self) -> tuple[str, list[dict[str, Any]]]:
         """Return the best point in words, and the rows with the best row first.
 
-        The words are empty, and the rows in their order, if the summary or no row determines what is best.
+        If no best point is declared or found, the words are empty, and the rows keep their order.
         """
         try:
             best = Best(self.summary.best)
@@ -129,7 +130,7 @@ class Sheet(NamedTuple):
         return str(best), sorted(self.rows, key=best.rank)
 
     def json_parts(self) -> Iterator[str]:
-        """Yield the parts of ``results.json``, which has a line for each row."""
+        """Yield the parts of ``results.json``, which has one line for each row."""
         summary, columns = json.dumps(asdict(self.summary)), json.dumps(self.columns)
         yield f'{{"summary": {summary},\n"columns": {columns},\n"rows": ['
         for number, row in enumerate(self.rows):
@@ -137,7 +138,7 @@ class Sheet(NamedTuple):
         yield "\n]}\n"
 
     def csv_text(self) -> str:
-        """Return the table as CSV, written so that no spreadsheet takes a cell for a formula."""
+        """Return the table as CSV, in which no spreadsheet treats a cell as a formula."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(map(_csv_cell, self.columns))
@@ -146,10 +147,10 @@ class Sheet(NamedTuple):
         return text.getvalue()
 
     def page_parts(self) -> Iterator[str]:
-        """Yield the parts of the page. It has counts, a chart that a script draws, and a table.
+        """Yield the parts of the page: counts, a chart that a script draws, and a table that needs no script.
 
-        The table needs no script. Its first row is the best point, if there is one. Parameters with the same
-        value in all rows are near its end.
+        The first row of the table is the best point, if there is one. Parameters with the same value in all
+        rows are in the last columns.
         """
         summary, first = self.summary, self.varying()
         same = [column for column in self.parameters if column not in first]
@@ -185,7 +186,7 @@ class Sheet(NamedTuple):
 
 
 def _is_table(document: Any) -> bool:
-    """Return whether a JSON document is a table. If it is not, this may also raise an error."""
+    """Return whether a JSON document is a table. If it is not, this function may also raise an error."""
     summary, columns, rows = (document[key] for key in Sheet._fields)
     numbers = [summary[key] for key in ("points", "started_ms", "updated_ms")]
     return (
@@ -201,7 +202,7 @@ def _is_table(document: Any) -> bool:
 
 
 def _csv_cell(value: Any) -> Any:
-    """Return a value for CSV. A ``'`` is put before text that a spreadsheet may run as a formula."""
+    """Return a value for CSV. Strings that a spreadsheet may run as a formula are prefixed with ``'``."""
     if isinstance(value, bool):
         return shown_value(value)
     if not isinstance(value, str):
@@ -215,7 +216,7 @@ def _moment(milliseconds: int) -> str:
 
 
 def _page_head(column: str, best: str) -> str:
-    """Return the title of a column, which says how the rows are sorted if it is the column of ``best``."""
+    """Return the header of a column; the column of ``best`` also has the sort order of the rows."""
     sorts = {f"max {column}": ' aria-sort="descending"', f"min {column}": ' aria-sort="ascending"'}
     return f'<th scope="col"{sorts.get(" ".join(best.split()), "")}>{escape(column)}</th>'
 

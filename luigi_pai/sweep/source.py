@@ -1,4 +1,4 @@
-"""Source: the points of a sweep, from a list or from a search that proposes points while others run."""
+"""Source: the points of a sweep, from a list or from a search that proposes points as other points run."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ logger = logging.getLogger("luigi-interface")
 
 _LONGEST = 100  # characters of a name in a warning
 _OTHERS = (
-    "%s: points() proposes other points than before the interruption (has its sampler a seed?). Earlier "
-    "points with a job or an end stay in the table, their jobs are watched, and tell() gets their rows"
+    "%s: points() proposes different points than before the interruption (does its sampler have a seed?). "
+    "Earlier points with a job or an end stay in the table, their jobs are watched, and tell() gets their "
+    "rows"
 )
 
 
@@ -47,19 +48,20 @@ class Source:
     """Gives the engine the points of a sweep, from a list or from the generator of a search.
 
     A search is asked for a point when another job may start. Its generator yields None to wait until another
-    point has ended. A task that is yielded again is not run again; ``tell`` gets the row of the first run.
+    point has finished. If it yields a task again, the task does not run again; ``tell`` gets the first run's
+    row.
 
     ``drawn`` first yields the points that have submissions. A search repeats the proposals and ``tell`` calls
     of earlier runs in the order of the journal. A recorded point that is not proposed again is recreated from
     its parameters, so that its job is watched, and its row stays in the table. Because others may be able to
-    write the journal, such a point is never submitted, its class is one whose tasks ``points()`` has yielded
-    in this run, and it is dropped if the server does not confirm it.
+    write the journal, such a point is never submitted, it must have a class whose tasks ``points()`` has
+    yielded in this run, and it is dropped if the server does not confirm it.
 
     Attributes:
-        limits, journal, table: of the sweep.
-        points: all known points, in their order.
-        error: the error of the user's code that has ended a search; empty if there is none.
-        dropped: names of recorded points that this run has not proposed and that it drops, and the reasons.
+        limits, journal, table: The sweep's limits, journal and table.
+        points: All known points, in their order.
+        error: The error of the user's code that has ended a search; empty if there is none.
+        dropped: The names of dropped points, which are recorded but not proposed in this run -> the reasons.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Source:
         self.journal = journal
         self.table = table
         self._by_name: dict[str, Point] = {}
-        self._rows: dict[str, Mapping[str, Any]] = {}  # of the points that have ended
+        self._rows: dict[str, Mapping[str, Any]] = {}  # of the finished points
         self._yielded = 0
         self._waits, self._ended = False, not sweep.is_search
         self._complete: dict[str, bool] = {}  # ids of tasks that points require -> whether they are complete
@@ -98,24 +100,24 @@ class Source:
 
     @property
     def total(self) -> int | None:
-        """Number of points; None for a search whose generator has not ended."""
+        """Number of points; None for a search whose generator has not finished."""
         return len(self.points) if self._ended else None
 
     @property
     def left(self) -> int:
-        """Number of known points that ``drawn`` is still to yield, including points that were put back."""
+        """Number of known points that ``drawn`` has not yielded yet, including points that were put back."""
         return len(self._again)
 
     def put_back(self, point: Point) -> None:
-        """Let ``drawn`` yield a point again, after the other known points."""
+        """Make ``drawn`` yield a point again, after the other known points."""
         self._again.append(point)
 
     def drawn(self, points: list[Point], most: int) -> Iterator[Ended]:
         """Append up to ``most`` points to ``points``, and yield the ends of points that need no job.
 
         Raises:
-            PaiError, OSError: the journal cannot be written, or a server is away. Put back the points
-                that were appended, and call again later.
+            PaiError, OSError: the journal cannot be written, or a server is down. Put back the points
+                that were appended, and call this again later.
             PaiSweepFailed: another process runs the search.
         """
         while len(points) < most and (drawn := self._draw()) is not None:
@@ -125,7 +127,7 @@ class Source:
                 points.append(drawn)
 
     def _draw(self) -> Point | Ended | None:
-        """Return the next point, or its end if it has ended or cannot run; None if there is no point now."""
+        """Return the next point, or its end if it has finished or cannot run; None if there is none now."""
         point = self._again.popleft() if self._again else self._propose()
         if point is None:
             return None
@@ -141,14 +143,14 @@ class Source:
             return Ended(point, Row("FAILED", error="; ".join(problem_texts(error))))
 
     def _ended_before(self, point: Point) -> Ended | None:
-        """Return the recorded end of a point of a list; None if it failed before it had a job."""
+        """Return the recorded end of a point from a list; None if it failed before it had a job."""
         ended = self.table.recorded_end(point)
         return ended if ended is not None and (ended.row.is_good or ended.row.job) else None
 
     def _checked(self, point: Point) -> Point | Ended:
-        """Record and check a point of a search; return it, or its end if it has ended or cannot run."""
+        """Record and check a point of a search; return it, or its end if it has finished or cannot run."""
         if point.record.asked is None:
-            task = point.task  # the event has what ``_recreate`` needs
+            task = point.task  # the event contains everything that ``_recreate`` needs
             texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
             self.journal.ask(self._event("asked", point.name, family=task.task_family, parameters=texts))
         if (ended := self.table.recorded_end(point)) is not None:
@@ -159,7 +161,7 @@ class Source:
         return point
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Call ``tell`` of a search about a point that has ended, as often as its generator yielded it."""
+        """Call ``tell`` of a search about a finished point, as often as the generator yielded the point."""
         if not self._sweep.is_search:
             return
         self._waits = False
@@ -183,7 +185,7 @@ class Source:
             self._fail(user_error(error, "tell()"))
 
     def _propose(self) -> Point | None:
-        """Return the next new point of the generator; None if it waits or has ended."""
+        """Return the next new point of the generator; None if it waits or has finished."""
         while not (self._ended or self._waits):
             try:
                 task = next(self._tasks)
@@ -198,7 +200,7 @@ class Source:
         return None
 
     def _taken(self, task: Any) -> Point | None:
-        """Return the point of a yielded task; None if it is known already, or if an error ends the search."""
+        """Return the point of a yielded task; None if it is already known, or if an error ends the search."""
         self._yielded += 1
         if self._yielded > self.limits.max_points:
             self._fail(too_many_points(self.limits.max_points))
@@ -224,7 +226,7 @@ class Source:
         return point
 
     def _fail(self, error: str) -> None:
-        """End the search; running jobs are watched to their ends."""
+        """End the search; running jobs are watched until they finish."""
         if not self.error:
             logger.error("%s: %s; no more points are proposed", self.table.sweep, error)
         self.error, self._ended = self.error or error, True
@@ -260,9 +262,9 @@ class Source:
         self._waits = False
 
     def _proposed(self, told: int, skipped: Container[str]) -> Point | None:
-        """Return the generator's next point with another name than those in ``skipped``; None if it waits.
+        """Return the generator's next point whose name is not in ``skipped``; None if it waits.
 
-        It may have yielded None before the point, once for each of the ``told`` calls of ``tell``.
+        The generator may yield None before the point, once for each of the ``told`` calls of ``tell``.
         """
         for _ in range(told + 1):
             self._waits = False
@@ -283,12 +285,12 @@ class Source:
             assert asked is not None
             try:
                 if made >= most:
-                    raise ValueError("it is one of more points than the search may propose")  # noqa: TRY301
+                    raise ValueError("the search may not propose that many points")  # noqa: TRY301
                 if asked.family not in kinds:
                     raise ValueError(f"points() has yielded no task of the class {asked.family:.50}")  # noqa: TRY301
                 task = task_like(kinds[asked.family], asked.parameters)
                 if name_of(task) != name:
-                    raise ValueError("its parameters make another name")  # noqa: TRY301
+                    raise ValueError("its parameters result in another name")  # noqa: TRY301
             except Exception as error:  # noqa: BLE001  of Luigi, or of the user's own code
                 self.dropped[name] = first_line(error)
             else:
@@ -307,7 +309,7 @@ class Source:
         self._waits = False
 
     def warn_of_dropped(self) -> None:
-        """Log in one line that recorded points were dropped."""
+        """Log one line about dropped points."""
         first = next((name for _, name in self.journal.history if name in self.dropped), None)
         if first is None:
             return

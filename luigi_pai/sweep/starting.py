@@ -1,7 +1,7 @@
 """Looks up points, and submits a point if needed, as the only point of a job or with others in an array.
 
 The functions may run in any thread. They return a result for each point: the job that runs it, its row if it
-has ended, the decision to submit it, an error, or None to look it up again after a moment.
+has finished, the decision to submit it, an error, or None to look it up again after a moment.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Result = Submission | Row | Submit | Exception | None
 
 
 class NotConfirmedError(PaiError):
-    """The cluster does not confirm a point that only the journal of a search names."""
+    """The cluster does not confirm a point that only the journal of a search contains."""
 
 
 class Starter:
@@ -63,18 +63,18 @@ class Starter:
         Raises:
             SpecError: the points differ in shared fields, or the array is too large; no job was sent.
             ConfigError: the cluster does not support arrays.
-            PaiError: the cluster cannot be reached or refuses the user; the message says whether an array may
-                have been submitted.
-            HdfsError: the file system failed, but another try may succeed.
+            PaiError: the cluster cannot be reached or refuses the user; the message states whether an array
+                may have been submitted.
+            HdfsError: the file system failed, but a retry may succeed.
         """
         results = self._begin(pack.points) if pack.name is None else self._submit(pack)
         for point, result in results:
-            if isinstance(result, Submission):  # the next that it needs is its end
+            if isinstance(result, Submission):  # its next event is its end
                 point.save_memory()
         return results
 
     def _begin(self, points: Sequence[Point]) -> list[tuple[Point, Result]]:
-        """Look up points, and submit each point that needs a job and is not to share one."""
+        """Look up points, and submit each point that needs a separate job."""
         book = points[0].work.book
         if self._limits.points_per_job > 1:
             Retry(book.api.polling.patience, book.api.clock).call(lambda: check_cluster(book))
@@ -106,7 +106,7 @@ class Starter:
             self._journal.withdraw(point.name, entry.number)
         if decision.wait:
             return None
-        # a claimed job without other points that has not arrived is sent again as it was recorded
+        # a claimed job of a single point that has not arrived is sent again as it was recorded
         is_again = bool(decision.reason) and entry is not None and entry.number == decision.number
         if decision.array is not None or (self._limits.points_per_job > 1 and not is_again):
             return decision
@@ -115,7 +115,7 @@ class Starter:
         return _counted(self._submitter.submit([point]).job)
 
     def _known(self, point: Point) -> Situation:
-        """Return what the decision about a point depends on. A recent list may replace its lookup."""
+        """Return the situation of a point, for the decision. A recent list may replace its lookup."""
         work, evidence = point.work, point.evidence
         evidence.noted = point.record.claim
         # if the job is missing in the list by mistake, a 409 or a claim still prevents a second job
@@ -133,10 +133,11 @@ class Starter:
         return replace(known, shares_jobs=True, is_final=is_final)
 
     def _is_old(self, number: int, point: Point) -> bool:
-        """Return whether a failed submission no longer counts, which lets the point be submitted again.
+        """Return whether a failed submission no longer counts, so that the point can be submitted again.
 
-        This is so if there is a later submission, if this run retries the failed submission, or if a new run
-        has given the point new attempts. Before True is returned, events of other processes are read.
+        It no longer counts if there is a later submission, if this run retries the failed submission, or if a
+        new run has given the point new attempts. Before this returns True, it reads the events of other
+        processes.
         """
         if point.posted >= self._limits.attempts(point):
             return False
@@ -149,7 +150,7 @@ class Starter:
         return True
 
     def _submit(self, pack: Pack) -> list[tuple[Point, Result]]:
-        """Submit an array of the points that can be claimed. All other points are to be looked up again."""
+        """Submit an array of the points that can be claimed. All other points must be looked up again."""
         points, clock = pack.points, pack.points[0].work.book.api.clock
         if any(clock.monotonic() - point.looked_up > RECENT for point in points):
             return [(point, None) for point in points]
@@ -164,11 +165,11 @@ class Starter:
 
 
 class Tags:
-    """Adds tags to submitted jobs, in up to eight threads, so that the start of another point need not wait.
+    """Adds tags to submitted jobs, in up to eight threads, so that they do not delay other points.
 
     Attributes:
-        jobs: the submitted jobs without tags; they get the tags of their first points.
-        running: the threads.
+        jobs: The submitted jobs without tags; they get the tags of their first points.
+        running: The threads.
     """
 
     def __init__(self) -> None:
@@ -183,17 +184,17 @@ class Tags:
 
 
 def _counted(job: Submission | None) -> Submission | None:
-    """Count the attempts of a job that was posted."""
+    """Count the attempts of a posted job."""
     for point in () if job is None else job.members:
         point.posted += 1  # type: ignore[attr-defined]  # of points only
     return job
 
 
 def _confirmed(point: Point) -> Submission:
-    """Look up a point that only the journal names, and return its job, which the user must have submitted.
+    """Look up a point that only the journal contains, and return its job, which the user must have submitted.
 
-    Others may have written the journal, so its parameters are confirmed by the server before they are used:
-    no file in an output folder is read or written if the stored job has another output folder.
+    Others may have written the journal, so its parameters are compared with the server's before they are
+    used: no file in an output folder is read or written if the stored job has another output folder.
 
     Raises:
         NotConfirmedError: there is no such job.
@@ -218,13 +219,13 @@ def _taken_over(point: Point, entry: Entry) -> Submission:
 
 
 def _add_tags(job: Submission) -> None:
-    """Add the first point's tags to a job that was submitted just now."""
+    """Add the first point's tags to a job that was just submitted."""
     api = job.book.api
     if api.dialect.version == "v1":
         return
     try:
         takes_tags = job.book.remembered("takes tags", lambda: job.book.status(job.name).takes_tags)
     except PaiApiError as error:
-        logger.debug("Whether jobs take tags is not known: %s", error)
+        logger.debug("Whether the cluster supports tags is unknown: %s", error)
         return
     add_tags(api, replace(job.status, takes_tags=takes_tags), job.members[0].work.options.tags)

@@ -35,7 +35,7 @@ _count = functools.partial(luigi.IntParameter, significant=False)
 
 
 def default_folder(name: str) -> str:
-    """Return the folder of the table of a sweep without ``results_dir``."""
+    """Return the default folder of a sweep's table, used without ``results_dir``."""
     settings = OpenPai.current()
     account = settings.hdfs_account()
     user = account.user if account is not None else settings.username if settings.storage else None
@@ -44,7 +44,7 @@ def default_folder(name: str) -> str:
 
 
 class PaiSweep(Task):
-    """Runs many tasks, its points, as jobs of one process, and collects their results in a table.
+    """Runs many tasks, called points, as jobs of one process, and collects their results in a table.
 
     Subclass it and define ``points``::
 
@@ -56,10 +56,10 @@ class PaiSweep(Task):
                 return grid(Train, rate=[0.1, 0.01, 0.001], batch=[16, 32])
 
     A point is the same task as outside a sweep, with the same submissions, completion flag, output and
-    ``complete()``. It has a job that runs no other point, unless ``points_per_job`` is above 1. The next run
-    of the sweep, or another sweep with the same point, does not run the point again if it has succeeded, and
-    takes over its job if the job waits or runs. ``output()`` is the table. The sweep is complete if all
-    points that ``points()`` returns have ended and are in the table, and no more failed than allowed.
+    ``complete()``. Each point has its own job, unless ``points_per_job`` is above 1. If a point has
+    succeeded, the next run of the sweep, or another sweep with the same point, does not run it again; if its
+    job is waiting or running, the run takes it over. ``output()`` is the table. The sweep is complete if all
+    points that ``points()`` returns have finished and are in the table, and no more failed than allowed.
 
     A sweep that defines ``tell`` is a search. The ``points()`` of a search is a generator, which is asked for
     a point whenever another job may start.
@@ -69,15 +69,16 @@ class PaiSweep(Task):
     def points(self) -> Iterable[JobTask | None]:
         """Return the points: PaiTasks and PaiProtocolTasks with different names. Required.
 
-        In a search, this is a generator, which yields None to wait for the end of another point.
+        In a search, this is a generator, which yields None to wait until another point has finished.
         """
 
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:
         """Receive the result of a point; a sweep that defines this method is a search.
 
         Args:
-            point: the task.
-            row: its row of the table, as column -> value; ``state`` is SUCCEEDED, FAILED, STOPPED or PRUNED.
+            point: The task.
+            row: The task's row of the table: column -> value; ``state`` is SUCCEEDED, FAILED, STOPPED or
+                PRUNED.
         """
 
     def keep(self, point: Any, reports: list[dict[str, Any]]) -> bool:
@@ -88,8 +89,8 @@ class PaiSweep(Task):
         does not count as a failure.
 
         Args:
-            point: the task.
-            reports: what its containers sent with ``luigi_pai.runtime.report``, oldest first.
+            point: The task.
+            reports: The reports that its containers sent with ``luigi_pai.runtime.report``, oldest first.
         """
         del point, reports
         return True
@@ -98,7 +99,7 @@ class PaiSweep(Task):
     def name(self) -> str:
         """Name of the sweep, in the path of its folder and in its log lines.
 
-        The default is the name of the class; if the sweep has significant Luigi parameters, a hash of them
+        The default is the name of the class. If the sweep has significant Luigi parameters, a hash of them
         is added.
         """
         parameters = self.to_str_params(only_significant=True)  # type: ignore[no-untyped-call]
@@ -110,15 +111,15 @@ class PaiSweep(Task):
 
     @attribute
     def best(self) -> str | None:
-        """``max COLUMN`` or ``min COLUMN``, to log the best point by a column; None to log no best point."""
+        """``max COLUMN`` or ``min COLUMN``: the column by which the best point is logged; None for none."""
         return None
 
     @attribute
     def results_dir(self) -> str | None:
         """Folder of the table, on the cluster's file system or local.
 
-        None: ``sweeps/NAME`` in ``$PAI_DEFAULT_FS_URI/user/USER`` if HDFS or a storage is configured, else in
-        the current folder.
+        The default is ``sweeps/NAME``, in ``$PAI_DEFAULT_FS_URI/user/USER`` if HDFS or a storage is
+        configured, otherwise in the current folder.
         """
         return None
 
@@ -138,29 +139,29 @@ class PaiSweep(Task):
 
     @property
     def is_search(self) -> bool:
-        """Whether the sweep is a search, which is so if its class defines ``tell``."""
+        """Whether the sweep is a search: its class defines ``tell``."""
         return type(self).tell is not PaiSweep.tell
 
     @property
     def prunes(self) -> bool:
-        """Whether it defines ``keep``."""
+        """Whether the sweep defines ``keep``."""
         return type(self).keep is not PaiSweep.keep
 
     @property
     def requires_other_tasks(self) -> bool:
-        """Whether it defines ``requires``, which replaces the requirements of its points."""
+        """Whether the sweep defines ``requires``, which replaces the requirements of its points."""
         return type(self).requires is not PaiSweep.requires
 
     @property
     def results(self) -> SweepResults:
-        """The table; SpecError if its folder is not a string."""
+        """The table; raises SpecError if its folder is not a string."""
         if problems := text_problems(self, "name", "results_dir"):
             raise SpecError(self.name, problems, "sweep")
         return SweepResults(default_folder(self.name) if self.results_dir is None else self.results_dir)
 
     @property
     def shown_by(self) -> str:
-        """The argument by which ``luigi-pai sweep`` finds the table. It is the name or the folder."""
+        """The argument with which ``luigi-pai sweep`` finds the table: the name or the folder."""
         folder = self.results_dir
         if folder is None:
             return shlex.quote(self.name)
@@ -179,12 +180,12 @@ class PaiSweep(Task):
         return self.results
 
     def complete(self) -> bool:
-        """Return whether all points have ended and are in the table, and no more failed than allowed.
+        """Return whether all points have finished and are in the table, and no more failed than allowed.
 
-        A search is complete only if its last run has also succeeded, after its ``points()`` had ended.
+        A search is complete only if its last run has also succeeded and its ``points()`` has finished.
 
         Raises:
-            SpecError: a limit, ``name`` or ``results_dir`` is not valid, or ``points()`` failed.
+            SpecError: a limit, ``name`` or ``results_dir`` is invalid, or ``points()`` failed.
             HdfsError: the file system failed.
             ValueError: the journal cannot be read.
         """
@@ -217,11 +218,11 @@ class PaiSweep(Task):
         return dict(summary.counts) == journal.counts(names)
 
     def run(self) -> None:
-        """Run the incomplete points, and collect the results of all.
+        """Run the incomplete points, and collect the results of all points.
 
         Raises:
-            SpecError: the sweep or some of its points are not valid; no job was sent.
-            ConfigError: a setting is not valid.
+            SpecError: the sweep or some of its points are invalid; no job was sent.
+            ConfigError: a setting is invalid.
             PaiSweepFailed: more points failed than the tolerance allows, or the user's code failed.
             PaiApiError: the cluster cannot be reached, or refuses the user; running jobs continue.
             HdfsError, OSError: the journal or the table cannot be written.
@@ -232,14 +233,14 @@ class PaiSweep(Task):
 
     @property
     def _budget(self) -> int:
-        """Number of points that a search proposes; 0 if not known. If it is raised, the search continues."""
+        """Number of points that a search proposes; 0 if unknown. If it is raised, the search continues."""
         return 0
 
     def _note(self) -> Any:
         """Return a search's changes since the last call, as JSON for the journal; None for no changes."""
 
     def _recall(self, notes: list[Any]) -> None:
-        """Restore a search from its notes in the journal; called before ``points()``."""
+        """Restore a search from its notes in the journal. This is called before ``points()``."""
 
     def _problems(self) -> Iterable[Problem]:
         """Return the problems of attributes that a subclass adds."""

@@ -1,7 +1,7 @@
 """SweepRun: a run of a sweep.
 
 It validates the points, runs the engine, reports the progress to the log, a terminal or notebook, and Luigi's
-page, and responds to the messages that Luigi's scheduler passes on.
+page, and responds to the messages of Luigi's scheduler.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ logger = logging.getLogger("luigi-interface")
 
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
 _STOPPED_WITHIN = 4.5  # seconds for stopping jobs after a signal; before_signals() allows 5 s for this
-_LEAST_PAUSE = 0.001  # shortest pause in seconds; not 0, because messages are read in the pauses only
+_LEAST_PAUSE = 0.001  # shortest pause in seconds; not 0, because messages are read only during pauses
 _LOOKED_UP = "the next run of the sweep looks up each of them first"
-_NOTHING = "0 submits nothing, and without a luigid no message can change it; use a number from 1 on"
-_RESOURCE = "pai"  # Luigi's resource; each job takes one unit of it
+_NOTHING = "0 submits nothing, and without a luigid no message can change it; use 1 or more"
+_RESOURCE = "pai"  # the Luigi resource of which each job takes one unit
 
 
 class SweepRun:
-    """A run of a sweep. It raises the errors of ``PaiSweep.run``; ValueError if its file is not a journal."""
+    """A run of a sweep. It raises the errors of ``PaiSweep.run``, and ValueError for an invalid journal."""
 
     def __init__(self, sweep: PaiSweep) -> None:
         self._sweep = sweep
@@ -82,7 +82,7 @@ class SweepRun:
         self._reason = ""
 
     def _retry(self, act: Callable[[], object]) -> None:
-        """Call a function; transient errors are retried."""
+        """Call a function, and retry transient errors."""
         Retry(self._patience, self._clock).call(act)
 
     def execute(self) -> None:
@@ -95,7 +95,7 @@ class SweepRun:
         """
         if self._is_complete:
             self._table.write(complete=True)
-            logger.info("%s: all points have ended; its table is written anew", self._name)
+            logger.info("%s: all points have finished; the table is written again", self._name)
             return
         logger.info("%s: results go to %s", self._name, self._sweep.results.folder)
         try:
@@ -157,7 +157,7 @@ class SweepRun:
             self._drawing.draw(f"{self._name}: {self._progress.text(total)}", part if total else None)
 
     def _show_reason(self) -> None:
-        """Log why the first job waits, if no job runs and the reason has changed."""
+        """Log why the first job is waiting, if no job is running and the reason has changed."""
         jobs = self._engine.watched()
         if self._progress.counts["running"] or not jobs:
             return
@@ -194,7 +194,7 @@ class SweepRun:
     # signals
 
     def _killed(self) -> None:
-        """Stop the jobs with ``on_kill = stop``, as many as the time allows; log how many jobs continue."""
+        """Stop as many jobs with ``on_kill = stop`` as the time allows, and log how many jobs continue."""
         self._engine.in_flight.close()
         jobs = [job for job in self._engine.in_flight.jobs() if job.members]
         to_stop = [job for job in jobs if job.members[0].work.options["on_kill"] == "stop"]
@@ -208,7 +208,7 @@ class SweepRun:
             self._table.write(complete=False)
 
     def _continuing(self, stopped: Sequence[Submission] = ()) -> str:
-        """Return how many jobs continue without the ``stopped`` ones, or how to go on with the sweep.
+        """Return a message: how many jobs, except ``stopped``, continue, or how to continue the sweep.
 
         The message names the jobs that may have been submitted.
         """
@@ -221,7 +221,7 @@ class SweepRun:
         if unsure:
             names = ", ".join(unsure)
             texts.append(f"{counted(len(unsure), 'job')} may have been submitted ({names}); {_LOOKED_UP}")
-        return "; ".join(texts) or "to go on, run the sweep again"
+        return "; ".join(texts) or "to continue, run the sweep again"
 
     # ending
 
@@ -236,7 +236,7 @@ class SweepRun:
         self._table.write(complete=complete)
 
     def _conclude(self) -> None:
-        """Write the table, and raise if the sweep has failed."""
+        """Write the table, and raise an error if the sweep has failed."""
         table, engine, error = self._table, self._engine, self._source.error
         if self._sweep.is_search:
             self._journal.check_newest()
@@ -251,18 +251,20 @@ class SweepRun:
             return
         self._save()
         failures = f"{len(failed)} of {total:,} points failed"
-        what = f"{failures}, and tolerance = {self._limits.tolerance:g} allows {self._limits.failures(total)}"
+        reason = (
+            f"{failures}, and tolerance = {self._limits.tolerance:g} allows {self._limits.failures(total)}"
+        )
         if error:
-            what = f"{error}; {failures}"
+            reason = f"{error}; {failures}"
         elif engine.stopping:
-            what = f"it was stopped by a message, {failures}"
+            reason = f"it was stopped by a message, {failures}"
         lines = [f"  {failure(each)}" for each in failed[:SHOWN_FAILURES]]
         if len(failed) > SHOWN_FAILURES:
             lines.append(f"  and {len(failed) - SHOWN_FAILURES} more")
         lines.append(f"  all points: luigi-pai sweep {self._sweep.shown_by}")
         lines.append(f"  {self._continuing()}")
         names = [each.point.name for each in failed]
-        raise PaiSweepFailed("\n".join([f"sweep {self._name!r} failed: {what}", *lines]), self._name, names)
+        raise PaiSweepFailed("\n".join([f"sweep {self._name!r} failed: {reason}", *lines]), self._name, names)
 
     def _remark(self) -> None:
         """Log which results are missing."""

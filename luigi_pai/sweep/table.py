@@ -1,4 +1,4 @@
-"""Table: makes the rows of a sweep from its journal, and writes them. Progress: shows them in a line."""
+"""Table: builds the rows of a sweep from its journal, and writes them. Progress: shows them in one line."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_EVERY = 5.0  # seconds between two writings, at least
-_SHARE = 0.05  # largest share of the time that is spent on writing
-_LONGEST_PAUSE = 300.0  # longest pause in seconds between a failed writing and the next try
+_EVERY = 5.0  # minimum seconds between two writes
+_SHARE = 0.05  # maximum share of the time that is spent on writing
+_LONGEST_PAUSE = 300.0  # maximum seconds between a failed write and the next one
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines of progress
 _GROWTH = 0.2  # the time between two lines, as a share of the sweep's age
-_RATE_OF = 100  # the rate of a sweep is estimated from the last 100 points that have ended
-_LEAST_ENDS = 5  # number of points that must have ended before the end of the sweep is estimated
+_RATE_OF = 100  # the rate of a sweep is estimated from the last 100 finished points
+_LEAST_ENDS = 5  # number of points that must have finished before the end of the sweep is estimated
 SHOWN_FAILURES = 10
-"""How many failed points the log and an error name at most."""
+"""Maximum number of failed points that the log and an error name."""
 
 
 class Progress:
     """The progress of a sweep.
 
     Attributes:
-        best: the best point so far; None if the sweep's ``best`` is not set.
-        jobs: name of a point -> its state in the table, and the name of its job; without points that have
-            ended, or had no job in this run.
+        best: The best point so far; None if the sweep's ``best`` is not set.
+        jobs: The name of a point -> its state in the table, and the name of its job. Finished points, and
+            points without a job in this run, are left out.
     """
 
     def __init__(self, clock: Clock, best: Best | None = None) -> None:
@@ -67,17 +67,17 @@ class Progress:
         self._last = ""
 
     def changed(self, point: str, state: str, job: str) -> bool:
-        """Record the state and the job of a point that waits or runs; return whether they are new."""
+        """Record the state and the job of a waiting or running point; return whether they have changed."""
         before, self.jobs[point] = self.jobs.get(point), (state, job)
         return before != self.jobs[point]
 
     def left(self, point: str) -> None:
-        """Record that the job of a point has ended, and that the point may be submitted again."""
+        """Record that the job of a point has finished, and that the point may be submitted again."""
         if point in self.jobs:
             self.jobs[point] = "RETRY_PENDING", self.jobs[point][1]
 
     def ended(self, point: str, state: str) -> None:
-        """Record the state in which a point has ended."""
+        """Record the final state of a point."""
         if self.jobs.pop(point, None) is not None:
             self._ends.append(self._clock.monotonic())
         self._ended[{"SUCCEEDED": "done", "PRUNED": "pruned"}.get(state, "failed")] += 1
@@ -91,11 +91,11 @@ class Progress:
         return {"done": 0, **going, "failed": 0, "pruned": 0, **self._ended}
 
     def percentage(self, total: int | None) -> int | None:
-        """Return the percentage of finished points; None if the total is not known."""
+        """Return the percentage of finished points; None if the total is unknown."""
         return math.floor(100 * sum(self._ended.values()) / total) if total else None
 
     def idle(self) -> float:
-        """Return the seconds before the next line."""
+        """Return the seconds until the next line."""
         now = self._clock.monotonic()
         wait = min(max(_GROWTH * (now - self._began), _SHORTEST), _LONGEST)
         return max(0.0, self._shown_at + wait - now)
@@ -104,8 +104,8 @@ class Progress:
         """Return a line for the log; None if nothing has changed, or if the last line is too recent.
 
         Args:
-            total: number of points, if it is known.
-            slowest: seconds that the remaining submissions take at least, because the server limits them.
+            total: The number of points, if it is known.
+            slowest: The minimum seconds for the remaining submissions, because the server limits them.
         """
         text = self.text(total)
         if self.idle() > 0 or text == self._last:
@@ -116,7 +116,7 @@ class Progress:
 
     def text(self, total: int | None) -> str:
         """Return the line without the estimated end, even if nothing has changed."""
-        parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none started"]
+        parts = [f"{count:,} {state}" for state, count in self.counts.items() if count] or ["none started"]
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
         points = "search" if total is None else counted(total, "point")
         return f"{points}: {', '.join(parts)}{best}"
@@ -134,13 +134,14 @@ class Table:
     """The rows of a sweep.
 
     Attributes:
-        sweep: the name of the sweep.
-        progress: of the sweep.
-        points: all known points; the list may grow.
-        failed: the points that have failed, with their reasons, in the order of their ends.
-        without_metrics: number of points without ``metrics.json``; their rows have the last reported values.
-        without_result: number of points that have succeeded without a result.
-        result_error: the last error of the user's ``result()``.
+        sweep: The name of the sweep.
+        progress: The progress of the sweep.
+        points: All known points; the list may grow.
+        failed: The failed points with their reasons, in the order of their failures.
+        without_metrics: The number of points without ``metrics.json``; their rows have the last reported
+            values.
+        without_result: The number of points that have succeeded without a result.
+        result_error: The last error of the user's ``result()``.
     """
 
     def __init__(
@@ -166,13 +167,13 @@ class Table:
         return None if row is None or cluster != _url_of(point) else Ended(point, row, recorded=True)
 
     def changed(self, point: Point, status: JobStatus) -> None:
-        """Note the state of a point that waits or runs."""
+        """Record the state of a waiting or running point."""
         state = "RETRY_PENDING" if status.state is JobState.FAILED else status.state.value
         state = "PRUNED" if point.record.pruned else state
         self._changed = self.progress.changed(point.name, state, status.name) or self._changed
 
     def failed_code(self, error: str, point: Point) -> None:
-        """Record an error of the user's ``keep()``; the point continues. Only new texts are logged."""
+        """Record an error of the user's ``keep()``; the point continues. Only new messages are logged."""
         if error not in self._remarks.values():
             logger.error("%s: %s; the point continues", self.sweep, error)
         self._remarks[point.name] = error
@@ -206,17 +207,17 @@ class Table:
             self._journal.end(point.name, ended.number, row, "" if ended.unrecorded else _url_of(point))
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
-        """Return the row of a point that has ended: column -> value. A column not in the row gives None."""
+        """Return the row of a finished point: column -> value. The value of a missing column is None."""
         return defaultdict(lambda: None, flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:
-        """Try again to record the ends and to read the results for which the file system did not respond."""
+        """Retry to record the ends and to read the results for which the file system did not respond."""
         again, self._again = self._again, []
         for ended in again:
             self._record(replace(ended, unrecorded=ended.unrecorded and not _records_again(ended)))
 
     def idle(self) -> float:
-        """Return the seconds until rows are to be written; infinity if none has changed."""
+        """Return the seconds until rows must be written; infinity if no row has changed."""
         return max(0.0, self._next - self._clock.monotonic()) if self._changed else math.inf
 
     def write_if_due(self) -> None:
@@ -233,7 +234,7 @@ class Table:
         self._next = now + min(max(_EVERY, (now - began) / _SHARE), longest)
 
     def write(self, *, complete: bool = False) -> None:
-        """Write the journal and all rows; ``complete`` tells whether the sweep has succeeded."""
+        """Write the journal and all rows; ``complete`` is whether the sweep has succeeded."""
         now_ms = int(self._clock.time() * 1000)
         self._journal.flush()
         summary = Summary(
@@ -258,15 +259,15 @@ class Table:
         return parameters, Row(state, job=job)
 
     def _result_of(self, task: JobTask) -> tuple[dict[str, Any], str, bool]:
-        """Return the values of ``result()``, a problem if any, and whether another try may succeed."""
+        """Return the values of ``result()``, a problem if any, and whether a retry may succeed."""
         try:
             given: Any = task.result()
             if given is not None and not hasattr(given, "keys"):
-                what = f"{type(given).__name__}, not a dict such as {{'accuracy': 0.97}}"
-                raise ValueError(f"result() of {type(task).__name__} returned {what}")  # noqa: TRY301
+                kind = f"{type(given).__name__}, not a dict such as {{'accuracy': 0.97}}"
+                raise ValueError(f"result() of {type(task).__name__} returned {kind}")  # noqa: TRY301
             self.without_metrics += isinstance(given, LastReports)
             values, problem = bounded(dict(given or {}))
-        except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep goes on
+        except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep continues
             text = first_line(error) if isinstance(error, (PaiError, ValueError)) else ""
             may_succeed = isinstance(error, HdfsError) and error.transient
             self.result_error = text or user_error(error)
@@ -289,7 +290,7 @@ def _url_of(point: Point) -> str:
 
 
 def failure(ended: Ended) -> str:
-    """Return a text with the parameters of a failed point, its job and the reason of its failure."""
-    what = describe(ended.point.task)
-    job = f" ({ended.row.job})" if ended.row.job and ended.row.job not in what else ""
-    return f"{what}{job}: {ended.row.error}"
+    """Return a message with the parameters of a failed point, its job and the reason of its failure."""
+    point = describe(ended.point.task)
+    job = f" ({ended.row.job})" if ended.row.job and ended.row.job not in point else ""
+    return f"{point}{job}: {ended.row.error}"

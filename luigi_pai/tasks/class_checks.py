@@ -99,7 +99,7 @@ def _type_problems(task: object, types: tuple[type, ...], problem: str, *attribu
 
 @functools.lru_cache(maxsize=100)
 def _methods(kind: type) -> tuple[str, ...]:
-    """Return the properties of our classes that a user's class defines as methods, by name."""
+    """Return the names of our classes' properties that a user's class defines as methods."""
     return tuple(
         name for name in attribute_names(kind) if inspect.isfunction(inspect.getattr_static(kind, name))
     )

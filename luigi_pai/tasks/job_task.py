@@ -212,7 +212,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return work.outputs.result(self) or self._no_result(work)
 
     def forecast(self) -> Forecast:
-        """Return what a run would do now: submit a job, take over a job, or neither. Nothing is submitted.
+        """Return the effect of a run that starts now: submit a job, take over a job, or neither.
+
+        This submits nothing.
 
         Raises:
             PaiError: for the same reasons as ``complete()``.
@@ -293,7 +295,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
 
 def decision(work: Work) -> Decision:
-    """Return what a run would do now; see ``work.lookup.decision``."""
+    """Return the next step of a run that starts now; see ``work.lookup.decision``."""
     from luigi_pai.work import lookup  # noqa: PLC0415  only runs and lookups need it
 
     return lookup.decision(work)

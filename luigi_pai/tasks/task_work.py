@@ -1,4 +1,4 @@
-"""TaskWork: the work that a Luigi task defines. Forecast: what a run would do."""
+"""TaskWork: the work that a Luigi task defines. Forecast: the effect of a run that starts now."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def not_returned(name: str, job: object, wanted: str) -> SpecError:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run of a task would do if it started now.
+    """The effect of a run of a task that starts now.
 
     Attributes:
         state: ``done``, ``running`` (a run takes the job over), ``to submit``, or ``blocked``.

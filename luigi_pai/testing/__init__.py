@@ -1,6 +1,6 @@
-"""The pytest plugin: fixtures for tests of pipelines. docs/testing.md describes them.
+"""The pytest plugin: fixtures for tests of pipelines, see docs/testing.md.
 
-pytest always loads this module at its start, so slow imports are made in the fixtures.
+pytest always loads this module when it starts, so slow imports are in the fixtures.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture(scope="session")
 def _pai_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """The servers of this session, each started when it is first asked for."""
+    """The servers of this session; each is started on its first use."""
     from luigi_pai.testing.servers import Servers  # noqa: PLC0415  pytest's start would take longer
 
     servers = Servers(tmp_path_factory)
@@ -52,13 +52,13 @@ def _pai_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def pai_server(_pai_servers: Servers) -> str:
-    """The URL of the session's OpenPAI v2, for programs in other languages. Tests with ``pai`` empty it."""
+    """The URL of the session's OpenPAI v2, for programs in other languages. Tests with ``pai`` clear it."""
     return _pai_servers.url
 
 
 @pytest.fixture
 def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
-    """An empty OpenPAI on this machine; Luigi's configuration names it during the test."""
+    """An empty OpenPAI on this machine, which Luigi's configuration names during the test."""
     _check_alone(request, "pai")
     with _pai_servers.use(**_asked(request.node)) as server:
         request.node.stash[_PAI] = server
@@ -67,7 +67,7 @@ def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test with a ``pai.when`` or the like that never applied; add a section if it fails anyway."""
+    """Fail a test with an unused script or fault; if it has already failed, add a section to its report."""
     pai = item.stash.get(_PAI, None)
     try:
         yield
@@ -80,7 +80,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def _asked(test: pytest.Item) -> dict[str, Any]:
-    """Return the arguments of the ``pai`` marker of a test by name; empty without a marker."""
+    """Return the arguments of a test's ``pai`` marker by name; empty if there is no marker."""
     marker = test.get_closest_marker("pai")
     if marker is None:
         return {}
@@ -90,7 +90,7 @@ def _asked(test: pytest.Item) -> dict[str, Any]:
     if not is_valid or not asked or len(asked) != len(marker.args) + len(marker.kwargs):
         given = [*map(repr, marker.args), *(f"{key}={value!r}" for key, value in marker.kwargs.items())]
         raise pytest.UsageError(
-            f"{test.nodeid}: pai({', '.join(given)}): give api='v1', 'v2' or 'ltp', and hdfs=True for an HDFS"
+            f"{test.nodeid}: pai({', '.join(given)}): use api='v1', 'v2' or 'ltp', and hdfs=True for an HDFS"
         )
     return asked
 

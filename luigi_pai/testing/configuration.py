@@ -28,12 +28,12 @@ Sections = dict[str, dict[str, Any]]
 
 @contextlib.contextmanager
 def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]:
-    """Give these settings (raw values) to all tasks in this process and in Luigi processes that it starts.
+    """Apply these settings (raw values) to all tasks in this process and in Luigi processes that it starts.
 
     Files that Luigi reads during the test (``add_config_path``, or a new parser) do not change the settings.
-    Each [OpenPai:NAME] gets them too, so that no test submits to a real cluster by mistake. Started processes
-    read them from a file in ``folder``, which contains the password and is deleted afterwards. Claims are
-    also stored in ``folder``, so that a test leaves nothing in the user's home folder.
+    Each [OpenPai:NAME] also gets them, so that no test submits to a real cluster by mistake. Started
+    processes read them from a file in ``folder``, which contains the password and is deleted afterwards.
+    Claims are also stored in ``folder``, so that a test leaves nothing in the user's home folder.
 
     Raises:
         ConfigError: Luigi's configuration is a luigi.toml.
@@ -89,10 +89,10 @@ def _sections(config: Any) -> Sections:
 
 
 def _write(config: Any, name: str, section: Mapping[str, Any] | None) -> None:
-    """Replace the section ``name`` by ``section``, or remove it if ``section`` is None."""
+    """Replace the section ``name`` with ``section``, or remove it if ``section`` is None."""
     config.remove_section(name)
     if section is not None:
-        config.read_string(_text(_parser(), {name: dict(section)}))  # because set() refuses a lone %
+        config.read_string(_text(_parser(), {name: dict(section)}))  # because set() refuses a single %
 
 
 def _text_for_others(clusters: list[str], section: Mapping[str, Any]) -> str:
@@ -112,7 +112,7 @@ def _parser() -> configparser.RawConfigParser:
 
 
 def _text(parser: configparser.RawConfigParser, sections: Sections) -> str:
-    """Replace some sections of a parser's configuration, and return the configuration as text."""
+    """Replace some sections of a parser's configuration, and return the configuration as a string."""
     for name in sections:
         parser.remove_section(name)
     parser.read_dict(sections)

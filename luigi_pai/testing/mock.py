@@ -43,7 +43,7 @@ Answer = tuple[int, dict[str, str], str]
 
 
 class _States(UserDict[str, str]):
-    """Job -> state. Refuses invalid states, because a task would wait for ever for the job to finish."""
+    """Job -> state. It refuses invalid states, with which a task would wait forever."""
 
     def __init__(self, attribute: str) -> None:
         super().__init__()
@@ -60,10 +60,10 @@ class PaiMock:
     """Mocks of the routes that a successful PaiTask needs: login, submission, status, list of jobs.
 
     Attributes:
-        submitted: the posted jobs as dicts.
-        states: state of each job on the server, by the job's name; a test can add jobs.
-        ends: state that a job gets when it is submitted, by the job's name; default: ``SUCCEEDED``.
-        mock: the mock of ``responses``; a test can add routes.
+        submitted: The posted jobs as dicts.
+        states: The state of each job on the server, by the job's name; a test can add jobs.
+        ends: The state that a job gets when it is submitted, by the job's name; default: ``SUCCEEDED``.
+        mock: The mock of ``responses``; a test can add routes.
     """
 
     def __init__(self) -> None:

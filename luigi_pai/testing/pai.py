@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.local import LocalPai
 
 _RETENTION = {"v1": timedelta(hours=12), "v2": timedelta(days=30)}
-"""How long servers keep a job after its end."""
+"""How long servers keep a finished job."""
 
 _TOO_MANY_REQUESTS = 429
 _ANY_API = "/api/*"
@@ -32,7 +32,7 @@ class MovedClock(Clock):
     """A clock that a test can move forward.
 
     Attributes:
-        seconds: how far the clock is ahead of the real time.
+        seconds: How far the clock is ahead of the real time.
     """
 
     def __init__(self) -> None:
@@ -51,12 +51,12 @@ class Pai:
     """The OpenPAI of one test.
 
     Args:
-        server: the local server.
-        clock: the clock of the tasks.
+        server: The local server.
+        clock: The clock of the tasks.
 
     Attributes:
-        server: the local server.
-        url: URL of its rest-server.
+        server: The local server.
+        url: The URL of its rest-server.
     """
 
     def __init__(self, server: LocalPai, clock: MovedClock) -> None:
@@ -64,8 +64,8 @@ class Pai:
         self.url = server.url
         self._clock = clock
         self._scripts: list[When] = []
-        self._paths: list[str] = []  # of the server's rules of faults
-        self._struck: set[int] = set()  # places of the rules that have failed a request
+        self._paths: list[str] = []  # paths of the server's fault rules
+        self._struck: set[int] = set()  # indices of the rules that have failed a request
         self._forgotten: list[str] = []  # jobs that the server may have deleted
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class Pai:
 
     @property
     def submitted(self) -> list[str]:
-        """The names of the jobs of this test, as their tasks have them, in the order of their submission."""
+        """The names of this test's jobs, as in their tasks, in the order of their submission."""
         return [job["name"] for job in self.server.jobs()]
 
     def job(self, name: str) -> Job:
@@ -98,13 +98,13 @@ class Pai:
         raise AssertionError(f"no job {name!r} was submitted; there are: {', '.join(names) or 'none'}")
 
     def when(self, pattern: str) -> When:
-        """Let jobs whose names match a pattern follow a script instead of running their commands.
+        """Make jobs whose names match a pattern follow a script instead of running their commands.
 
-        Call a method of the returned object to say how these jobs end. If a name matches several scripts,
+        Call a method of the returned object to define how these jobs end. If a name matches several scripts,
         the first one applies until ``times`` jobs have followed it; then the next one applies.
 
         Args:
-            pattern: of names with ``*`` as a wildcard; ``train*`` also matches ``train__attempt2``.
+            pattern: A job name with ``*`` as a wildcard; ``train*`` also matches ``train__attempt2``.
         """
         self._scripts.append(When(self.server, pattern, self.submitted))
         return self._scripts[-1]
@@ -122,7 +122,7 @@ class Pai:
         problems = (
             (
                 [s for s in self._scripts if s.is_empty],
-                "says nothing; add .exits(1), .succeeds() or the like",
+                "has no effect; add .exits(1), .succeeds() or the like",
             ),
             (missed, f"matched no job of this test; submitted: {listed}"),
             (late, f"came after the jobs that it matches; call it before the task runs; submitted: {listed}"),
@@ -131,20 +131,20 @@ class Pai:
         return "\n".join(f"{', '.join(map(str, wrong))} {why}" for wrong, why in problems if wrong)
 
     def fail(self, method: str, path: str, *, status: int = 503, times: int | None = None) -> None:
-        """Let requests fail.
+        """Make requests fail.
 
         Args:
-            method: of the requests, such as ``POST``.
-            path: below ``/api/v1`` and ``/api/v2``, such as ``/jobs`` or ``/jobs/*``.
-            status: of the replies; either 429, or from 500 to 599.
-            times: number of requests that fail; None for all requests.
+            method: The method of the requests, such as ``POST``.
+            path: The path below ``/api/v1`` and ``/api/v2``, such as ``/jobs`` or ``/jobs/*``.
+            status: The status of the responses: 429, or 500 to 599.
+            times: The number of requests that fail; None for all requests.
 
         Raises:
-            ConfigError: an argument is not valid.
+            ConfigError: an argument is invalid.
         """
         if not isinstance(path, str) or not path.startswith(("/", "*")) or path.startswith(_OTHER_PATHS):
             raise ConfigError(
-                f"pai.fail: path = {path!r}: give what follows /api/v1 and /api/v2, such as '/jobs' or "
+                f"pai.fail: path = {path!r}: use the part after /api/v1 and /api/v2, such as '/jobs' or "
                 "'/jobs/*'; pai.server.set_faults() is for other paths"
             )
         limit = status == _TOO_MANY_REQUESTS
@@ -156,7 +156,7 @@ class Pai:
         self._paths.append(new["path"])
 
     def _counted_faults(self) -> list[dict[str, Any]]:
-        """Return the server's rules of faults, and keep which of them have failed a request."""
+        """Return the server's fault rules, and record which of them have failed a request."""
         rules = self.server.fault_counts()
         paths = [rule["path"] for rule in rules]
         if paths != self._paths:  # the test has called set_faults() itself, or has restarted the server
@@ -179,14 +179,14 @@ class Pai:
         minutes: float = 0,
         seconds: float = 0,
     ) -> None:
-        """Move the clock of the tasks forward, and delete jobs on the server as real servers do.
+        """Move the clock of the tasks forward, and delete jobs on the server, like real servers.
 
         A v1 server deletes a job 12 hours after its end, a v2 server after 30 days. Running jobs are not
         affected.
 
         Raises:
             ConfigError: the arguments move the clock backwards.
-            TypeError: an argument has no name.
+            TypeError: an argument is not passed by name.
         """
         if _unnamed:
             raise TypeError("pai.advance() takes days, hours, minutes or seconds by name, such as days=31")
@@ -205,9 +205,9 @@ class When:
     """A script for the jobs whose names match a pattern.
 
     Args:
-        server: the local server.
-        pattern: of the jobs' names.
-        earlier: names of the jobs that were submitted before.
+        server: The local server.
+        pattern: The pattern of the jobs' names.
+        earlier: The names of the jobs that were submitted before.
     """
 
     def __init__(self, server: LocalPai, pattern: str, earlier: Sequence[str] = ()) -> None:
@@ -221,15 +221,15 @@ class When:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the script does not say how the jobs end."""
+        """Whether the script does not define how the jobs end."""
         return not self._limits
 
     def matched(self, names: Iterable[str]) -> bool:
-        """Return whether the pattern matches one of these jobs. ``*`` may match none."""
+        """Return whether the pattern matches one of these jobs; ``*`` matches even if there are none."""
         return self._pattern == "*" or any(fnmatchcase(name, self._pattern) for name in names)
 
     def is_late(self, names: Iterable[str]) -> bool:
-        """Return whether the pattern matches only such of these jobs as were submitted before the script."""
+        """Return whether all of these jobs that match the pattern were submitted before the script."""
         return self.matched(names) and not self.matched(set(names).difference(self._earlier))
 
     def exits(
@@ -241,35 +241,35 @@ class When:
         after: float = 0.0,
         times: int | None = None,
     ) -> When:
-        """Let every task end with an exit code.
+        """Make every task exit with a code.
 
         Args:
-            code: the exit code of the command, 0 to 255; OpenPAI v2 reports most of these as 255.
-            stderr: the standard error of the command, as text.
-            stdout: the standard output of the command, as text.
-            after: run time of each task in seconds.
-            times: number of jobs that follow the script; None for all jobs.
+            code: The exit code of the command, 0 to 255; OpenPAI v2 reports most of these as 255.
+            stderr: The standard error of the command.
+            stdout: The standard output of the command.
+            after: The run time of each task in seconds.
+            times: The number of jobs that follow the script; None for all jobs.
         """
         if not isinstance(code, int):
             raise TypeError(f"{self}.exits({code!r}): an exit code is a number, such as exits(1)")
         return self._add(exit_code=code, stderr=stderr, stdout=stdout, after=after, times=times)
 
     def succeeds(self, *, stdout: str = "", after: float = 0.0, times: int | None = None) -> When:
-        """Let every task end with exit code 0, ``after`` seconds from its start."""
+        """Make every task exit with code 0, ``after`` seconds after its start."""
         return self._add(exit_code=0, stdout=stdout, after=after, times=times)
 
     def runs(self, *, times: int | None = None) -> When:
-        """Let every task run until the job is stopped."""
+        """Make every task run until the job is stopped."""
         return self._add(after=None, times=times)
 
     def waits(self, *, times: int | None = None) -> When:
-        """Let the job wait in the queue until it is stopped."""
+        """Make the job wait in the queue until it is stopped."""
         return self._add(waits=True, times=times)
 
     def completes(self, *, after: float = 0.0, times: int | None = None) -> When:
-        """Let the job succeed ``after`` seconds from the end of its tasks (v1 only).
+        """Make the job succeed ``after`` seconds after the end of its tasks (v1 only).
 
-        Meanwhile its state is COMPLETING, which the server reports as OpenPAI 0.10 to 0.14 do.
+        Meanwhile its state is COMPLETING, which the server reports like OpenPAI 0.10 to 0.14.
         """
         if self._server.luigi_section["api_version"] != "v1":
             raise ConfigError(
@@ -281,7 +281,7 @@ class When:
     def _add(self, *, times: int | None, **rule: Any) -> When:
         if None in self._limits:
             raise ConfigError(
-                f"{self} says already how all these jobs end; limit what comes first, as in "
+                f"{self} already defines how all these jobs end; limit the first script, as in "
                 ".exits(1, times=1).succeeds()"
             )
         self._server.script_jobs(job=self._pattern, times=times, **rule)
@@ -290,7 +290,7 @@ class When:
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return a fault rule to be set again; its ``count`` is reduced by the requests that have failed."""
+    """Return a fault rule to set again, with ``count`` reduced by the requests that have failed."""
     counted = {"seen", "struck"}
     left = {key: value for key, value in rule.items() if key not in counted}
     if left["count"] is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
 _POLLING = {"poll_min": "0.02", "poll_max": "0.2", "poll_patience": "10"}
-"""Settings for polling, in seconds. They are short, because jobs of tests are short."""
+"""Settings for polling, in seconds. They are short, because test jobs are short."""
 
 
 class Servers:
@@ -38,7 +38,7 @@ class Servers:
     def use(self, api: str = DEFAULT_API, *, hdfs: bool = False) -> Iterator[Pai]:
         """Yield an empty OpenPAI for one test. Running jobs end with the test.
 
-        ``hdfs`` adds an HDFS to a release that has none.
+        ``hdfs`` adds an HDFS to a release without one.
         """
         server = self._server(api, hdfs=hdfs)
         _empty(server)  # a fixture or a test that has only its URL may have used it

@@ -245,7 +245,8 @@ def test_stopped_in_the_middle(local_pai_v1, pai_command, home, fs, tmp_path, ho
     here = list((tmp_path / "here").glob("*"))  # with what is hidden
     if end == signal.SIGINT:
         assert process.returncode == 1
-        assert errors.startswith(f"luigi-pai {how}: stopped; what is ")
+        assert errors.startswith(f"luigi-pai {how}: stopped; ")
+        assert "complete, and the next" in errors
         assert errors.count("\n") == 1
         assert there == []
         assert [place for place in here if place.name.startswith(".")] == []

@@ -75,7 +75,7 @@ def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys, monkey
     ("encoding", "why"),
     [
         ("latin-1", "is not UTF-8; save it as UTF-8"),
-        ("utf-8-sig", "begins with a byte order mark (BOM); save it as UTF-8 without BOM"),  # as on Windows
+        ("utf-8-sig", "starts with a byte order mark (BOM); save it as UTF-8 without BOM"),  # as on Windows
     ],
 )
 def test_a_configuration_in_another_encoding_is_named(tmp_path, capsys, encoding, why):

@@ -213,7 +213,7 @@ def test_a_module_or_task_that_is_not_there(plan, pai_command):
         (["--number", "x"], "--number x is not a value of a IntParameter: "),
         (
             ["--fast", "True"],
-            "--fast takes no value: write --fast alone for True, and leave it out for False",
+            "--fast takes no value: write only --fast for True, and leave it out for False",
         ),
         (
             ["--fast"],
@@ -244,13 +244,13 @@ def test_the_points_of_a_sweep(plan, has_run):
     shared = plan("Shared", expect=1)
     assert shared == "Shared()  to run, 3 points, at most 2 jobs\n2 jobs to submit\n"
     search = plan("Search", expect=1)
-    assert search.startswith("Search()  to run, a search, whose points are not known before\n")
+    assert search.startswith("Search()  to run, a search, whose points are not known in advance\n")
 
 
 @pytest.mark.parametrize(
     ("sweep", "problem"),
     [
-        ("Unsteady", "points: returns other points each time it is called"),
+        ("Unsteady", "points: returns different points each time it is called"),
         ("Aimless", "best: 'accuracy' is not max COLUMN or min COLUMN, such as 'max accuracy'"),
     ],
 )
@@ -282,7 +282,7 @@ def test_a_protocol_whose_file_is_not_there(settings, pai_command, command):
     settings(api_version="v2")
     text = pai_command(command, "pipeline", "Missing", expect=2).stderr
     assert text.startswith(f"luigi-pai {command}: Missing of pipeline: ")
-    assert "protocol of Missing: there is no such file" in text
+    assert "protocol of Missing: the file does not exist" in text
 
 
 def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(run, name):

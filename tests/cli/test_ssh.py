@@ -298,12 +298,12 @@ def test_the_configuration_of_ssh(tmp_path, pai_command, monkeypatch):
     assert pai_command("ssh-config", "train", "--key", "train key").stdout == said.stdout
     key.write_text("mine")
     refused = pai_command("ssh-config", "train", "--key", "train key", expect=2).stderr
-    assert "train key exists, and has another content: name a new file" in refused
+    assert "train key exists with other content: name a new file" in refused
     assert key.read_text() == "mine"
     refused = pai_command("ssh-config", "train", "--key", "none/key", expect=2).stderr
     assert "none/key cannot be written: No such file or directory" in refused
     refused = pai_command("ssh-config", "train", expect=2).stderr
-    assert "job train has a private key: give --key FILE, the file to keep it in" in refused
+    assert "job train has a private key: use --key FILE, the file to store it in" in refused
 
 
 @pytest.mark.usefixtures("rest")
@@ -412,7 +412,7 @@ def test_the_configuration_by_the_plugin(run, local_pai_v2, tmp_path, pai_comman
     assert shown.count("Host ") == 3
     assert "IdentityFile" not in shown
     refused = pai_command("ssh-config", name, "--key", str(tmp_path / "key"), expect=2).stderr
-    assert "has no key, because its ssh accepts yours: give --identity instead of --key" in refused
+    assert "has no key, because its ssh accepts yours: use --identity instead of --key" in refused
     assert not (tmp_path / "key").exists()
 
 

@@ -97,7 +97,7 @@ def test_status_says_why_a_job_waits(pai_command, job_file, name):
 def test_stop_waits_until_jobs_have_ended(pai_command, job_file, name):
     pai_command("submit", job_file(name, "sleep 60"))
     assert pai_command("stop", name).stdout == f"{name}: STOPPED\n"
-    assert pai_command("stop", name).stdout == f"{name}: has ended already (STOPPED)\n"
+    assert pai_command("stop", name).stdout == f"{name}: has already ended (STOPPED)\n"
     assert "no-such-job" in pai_command("stop", "no-such-job", expect=1).stderr
 
 
@@ -152,11 +152,11 @@ def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
     for number in range(2):
         pai_command("submit", job_file(f"{name}-{number}", "sleep 60"))
     refused = pai_command("stop", f"{name}-*", expect=2)
-    assert "2 jobs match; give --yes to stop them" in refused.stderr
+    assert "2 jobs match; use --yes to stop them" in refused.stderr
     assert not here.job(f"{name}-0").status().finished
     done = pai_command("stop", f"{name}-*", "--yes")
     assert sorted(done.stdout.splitlines()) == [f"{name}-0: STOPPED", f"{name}-1: STOPPED"]
-    assert "no job of these is going on" in pai_command("stop", f"{name}-*", "--yes").stderr
+    assert "none of these jobs is waiting or running" in pai_command("stop", f"{name}-*", "--yes").stderr
 
 
 @pytest.mark.slow

@@ -140,7 +140,7 @@ def test_the_stored_job_of_a_point_is_its_own_part_of_the_shared_job(pai_command
 def test_a_used_name_is_one_sentence_of_the_server_and_one_of_ours(pai_command, job_file, name):
     pai_command("submit", job_file(name))
     said = pai_command("submit", job_file(name), expect=1).stderr
-    assert re.search(rf"{name}'? already exists; a used name stays used; choose another name", said)
+    assert re.search(rf"{name}'? already exists; a name cannot be reused; choose another name", said)
 
 
 @both
@@ -174,7 +174,7 @@ def test_set_of_one_word_is_a_parameter_that_is_used_or_a_field(pai_command, job
 def test_set_takes_no_secret(pai_command, job_file, name):
     """Other users can read command lines."""
     refused = pai_command("submit", job_file(name), "--set", "secrets.key=hunter2", expect=2).stderr
-    assert "put it into the file" in refused
+    assert "put it in the file" in refused
     assert "hunter2" not in refused
 
 
@@ -182,7 +182,7 @@ def test_set_takes_no_secret(pai_command, job_file, name):
 def test_what_is_wrong_is_said_and_nothing_is_sent(pai_command, job_file, name, here, tmp_path):
     """Each with the place and what to write; exit code 2 for the command line, 1 for the file."""
     path = job_file(name)
-    assert "give a FILE (or - for standard input), or --like JOB" in pai_command("submit", expect=2).stderr
+    assert "name a FILE (or - for standard input), or --like JOB" in pai_command("submit", expect=2).stderr
     assert "there is no such file" in pai_command("submit", "none.yaml", expect=2).stderr
     assert "--set epochs: write KEY=VALUE" in pai_command("submit", path, "--set", "epochs", expect=2).stderr
     wrong = pai_command("submit", path, "--set", "taskRolls.worker.x=1", expect=2).stderr

@@ -80,7 +80,7 @@ def test_the_best_point_is_first_and_marked(pai_command, tmp_path):
         "   0.1   SUCCEEDED  0.9       1  1  1  1  1 h 1 min",
         "   0.25  SUCCEEDED  0.75      1  1  1  1  1 h 1 min",
         "   0.3   SUCCEEDED  0.3       1  1  1  1",
-        "further results: e, f, loss.test",
+        "more results: e, f, loss.test",
     ]
     document = json.loads(pai_command("sweep", folder, "--json").stdout)
     assert document["summary"]["best"] == "max accuracy"
@@ -116,7 +116,7 @@ def test_a_large_table_is_cut(pai_command, tmp_path):
     many = [({"n": n}, Row("SUCCEEDED", {f"r{k}": k for k in range(9)})) for n in range(250)]
     lines = pai_command("sweep", write(tmp_path, many)).stdout.splitlines()
     assert lines[-2] == "and 150 more points: see the page, or --csv"
-    assert lines[-1] == "further results: r5, r6, r7, r8"
+    assert lines[-1] == "more results: r5, r6, r7, r8"
 
 
 POINTS = """
@@ -158,7 +158,7 @@ def test_what_is_no_sweep(pai_command, tmp_path, monkeypatch):
         in pai_command("sweep", "x", "--csv", "--json", expect=2).stderr
     )
     missing = pai_command("sweep", "Missing", expect=1).stderr
-    assert "sweeps/Missing/results.json is not there: the sweep has not run" in missing
+    assert "there is no sweeps/Missing/results.json: the sweep has not run" in missing
     (tmp_path / "results.json").write_text("{}")
     assert "is not the table of a sweep" in pai_command("sweep", f"{tmp_path}/", expect=1).stderr
 
@@ -176,10 +176,10 @@ def test_its_jobs_are_stopped(pai_command, tmp_path, here, name):
         ({"n": 3}, Row("SUCCEEDED", job=f"{name}-3")),
     ]
     folder = write(tmp_path, rows, complete=False)
-    assert "2 jobs match; give --yes" in pai_command("sweep", folder, "--stop", expect=2).stderr
+    assert "2 jobs match; use --yes" in pai_command("sweep", folder, "--stop", expect=2).stderr
     lines = pai_command("sweep", folder, "--stop", "--yes").stdout.splitlines()
     assert sorted(lines) == [f"{name}-1: STOPPED", f"{name}-2__attempt2: STOPPED"]
-    assert pai_command("sweep", folder, "--stop").stderr == "no job of the sweep is going on\n"
+    assert pai_command("sweep", folder, "--stop").stderr == "no job of the sweep is waiting or running\n"
     assert not here.job(f"{name}-other").status().finished
     here.stop(f"{name}-other")
 

@@ -34,7 +34,7 @@ def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
 def test_a_server_that_is_late_shows_what_it_has_logged(monkeypatch, tmp_path):
     """Its folder may be a temporary one, which is removed."""
     monkeypatch.setattr("luigi_pai.local.local_pai._START_SECONDS", 0.0)
-    with pytest.raises(ConfigError, match=r"did not answer within 0 s; it has logged nothing$"):
+    with pytest.raises(ConfigError, match=r"did not respond within 0 s; it has logged nothing$"):
         LocalPai(tmp_path).start()
     (tmp_path / "server.log").write_text("".join(f"line {number}\n" for number in range(20)))
     with pytest.raises(ConfigError, match=r"0 s; the last lines of its log:\nline 10\n(.*\n)+line 19$"):

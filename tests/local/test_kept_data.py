@@ -71,7 +71,7 @@ def test_where_no_job_failed_nothing_is_kept(temporary):
 def test_jobs_that_still_run_when_the_command_is_ended_are_said_to_be_stopped(temporary):
     """A pipeline that is interrupted says that they continue, as they do on a cluster."""
     assert logged(temporary, "left=sleep 60", "no name=true")[-1] == (
-        "luigi-pai local: 1 job, none failed; jobs that still ran are stopped, pages and logs are removed "
+        "luigi-pai local: 1 job, none failed; running jobs are stopped, pages and logs are removed "
         "(--data DIR keeps them)"
     )
 

@@ -122,7 +122,7 @@ def test_a_task_that_dies_while_it_waits_is_named():
     processes[1].kill()
     (code, _, error), _ = results(processes)
     assert code == 1
-    assert error.startswith("barrier 'ready': worker[1], worker[2] did not come within 6 s")
+    assert error.startswith("barrier 'ready': worker[1], worker[2] did not arrive within 6 s")
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_a_task_that_meets_itself(monkeypatch):
         return connection
 
     monkeypatch.setattr(socket, "create_connection", connect_to_itself)
-    with pytest.raises(BarrierTimeout, match=r"^barrier 'ready': worker\[0\] did not come within 0.5 s; the"):
+    with pytest.raises(BarrierTimeout, match=r"^barrier 'ready': worker\[0\] did not arrive within 0.5 s"):
         barrier("ready", timeout=0.5)
     assert own
     assert all(own)

@@ -132,7 +132,7 @@ def test_a_progress_that_is_no_fraction(inside, tmp_path, capsys, monkeypatch, p
     inside({"PAI_OUTPUT_DIR": str(tmp_path)})
     for value in (0, 1, 0.5, "30", progress, progress):
         report(progress=value)
-    says = "progress is not from 0 to 1; give a fraction, or step=... and steps=... instead"
+    says = "progress is not from 0 to 1; report a fraction, or step=... and steps=... instead"
     assert capsys.readouterr().out == f"report: {says}\n"
     assert len(reports_in(tmp_path)) == 6
 

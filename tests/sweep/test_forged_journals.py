@@ -83,7 +83,7 @@ def test_three_hundred_lines_are_no_job(pai, caplog, monkeypatch, first, is_kill
         f"is submitted for them. The first is train-0.5-0, in line {line} of results/journal.jsonl: "
     )
     assert [text.startswith(expected) for text in ignored(caplog)] == [True]
-    assert "points() proposes other points" not in caplog.text
+    assert "points() proposes different points" not in caplog.text
     assert states(Search()) == ["SUCCEEDED"] * 4
     assert Search().complete()
 
@@ -117,7 +117,7 @@ def test_a_recorded_point_with_a_job_is_watched_and_never_submitted(pai, caplog)
     assert rows == {**dict.fromkeys((1, 2, 3, 4, 9), "SUCCEEDED"), 8: "FAILED"}
     assert set(sweep.told) >= {("train-0.1-8", "FAILED"), ("train-0.1-9", "SUCCEEDED")}
     assert ignored(caplog) == []
-    assert "points() proposes other points than before the interruption" in caplog.text
+    assert "points() proposes different points than before the interruption" in caplog.text
 
 
 def test_a_point_that_is_proposed_later_has_the_parameters_of_the_code(pai):

@@ -293,7 +293,9 @@ def test_points_that_differ_each_time_are_an_error(pai):
 
     sweep = Random()
     assert not sweep.complete()
-    with pytest.raises(SpecError, match=r"returns other points each time it is called.* give random numbers"):
+    with pytest.raises(
+        SpecError, match=r"returns different points each time it is called.* give random numbers"
+    ):
         sweep.run()
     assert pai.submissions == 0
 

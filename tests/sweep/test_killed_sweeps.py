@@ -238,7 +238,7 @@ def test_what_becomes_of_the_jobs(pai, worker, log, tmp_path, on_kill, state):
     process.wait(30)
     assert [job.state for job in pai.jobs.values()] == [state] * 8
     expected = {
-        "stop": "Many: interrupted: 8 jobs asked to stop; to go on, run the sweep again",
+        "stop": "Many: interrupted: 8 jobs asked to stop; to continue, run the sweep again",
         "leave": "Many: interrupted: 8 jobs continue; the next run of the sweep takes them over",
     }
     assert expected[on_kill] in log.read_text()

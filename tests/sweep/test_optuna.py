@@ -280,7 +280,7 @@ RANDOM, MEDIAN = optuna.samplers.RandomSampler(), optuna.pruners.MedianPruner()
     ("kind", "about", "message"),
     [
         (Search, {"direction": "accuracy"}, "direction.* is not max COLUMN or min COLUMN, such as"),
-        (Several, {"pruner": lambda _: MEDIAN}, "pruner: Optuna prunes searches of one objective only"),
+        (Several, {"pruner": lambda _: MEDIAN}, "pruner: Optuna only prunes searches with one objective"),
         (
             Search,
             {"sampler": RANDOM},
@@ -326,7 +326,7 @@ def test_a_point_without_its_trial(pai, caplog):
     """A warning says that all trials are one point."""
     study("Deaf", Search, point=lambda *_: Fit(x=0.5)).run()
     assert (
-        caplog.text.count("point() takes no value from its trial, so that all trials are one point: call ")
+        caplog.text.count("point() suggests no value with its trial, so all trials are the same point: call ")
         == 1
     )
     assert pai.submissions == 1

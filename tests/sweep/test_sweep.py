@@ -296,11 +296,11 @@ WRONG = {
     "no points": (list, ["points: there are none"]),
     "not tasks": (
         lambda: [Train, luigi.Task(), {"rate": 1}],
-        ["is the class itself, not a task of it", "is Task; a point is", "points()[2], {'rate': 1}: is dict"],
+        ["is the class itself, not an instance", "is Task; a point is", "points()[2], {'rate': 1}: is dict"],
     ),
     "one name twice": (
         lambda: grid(SameName, rate=[0.1, 0.2]),
-        ["points()[1], rate=0.2, batch=16: has the name 'same', as point 0 (rate=0.1, batch=16) has"],
+        ["points()[1], rate=0.2, batch=16: has the name 'same', like point 0 (rate=0.1, batch=16)"],
     ),
     "invalid jobs": (
         lambda: grid(Bad, memory=[1, 2, 200]),

@@ -215,7 +215,7 @@ def test_forms_of_protocol(tmp_path):
 @pytest.mark.parametrize(
     ("about", "error", "message"),
     [
-        ({"protocol": 7}, TypeError, "protocol of Wrong is int; give a JobProtocol, YAML text or a path"),
+        ({"protocol": 7}, TypeError, "protocol of Wrong is int; use a JobProtocol, a YAML string or a path"),
         ({}, TypeError, "abstract"),
         ({"protocol": "protocolVersion: 2\nname: [x\n"}, SpecError, r"line \d"),
         ({"protocol": "missing/no.yaml"}, OSError, r"no\.yaml"),

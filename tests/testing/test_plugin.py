@@ -33,7 +33,7 @@ def test_a_wrong_marker_is_named(run):
     )
     assert code == 1
     for number, words in enumerate(wrong):
-        assert f"test_it.py::test_{number}: pai({words}): give api='v1', 'v2' or 'ltp'" in out
+        assert f"test_it.py::test_{number}: pai({words}): use api='v1', 'v2' or 'ltp'" in out
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ class Users:
         self.save(User(name, _hash_password(password), admin=True))
 
     def is_admin(self, name: str) -> bool:
-        """Return whether a user is an administrator now, whatever their token says."""
+        """Return whether a user is an administrator now, independent of their token."""
         user = self.get(name)
         return user is not None and user.admin
 
@@ -70,7 +70,7 @@ def _hash_password(password: str) -> str:
 
 
 async def password_matches(user: User, password: str) -> bool:
-    """Return whether this is the user's password. A thread hashes it, so that the event loop goes on."""
+    """Return whether this is the user's password. A thread hashes it, without blocking the event loop."""
     salt, _, expected = user.password.partition("$")
     derived = await asyncio.to_thread(_derive, password, bytes.fromhex(salt))
     return hmac.compare_digest(derived.hex(), expected)
@@ -85,7 +85,7 @@ _DAY = 24 * 3600
 
 @dataclass(frozen=True)
 class Bearer:
-    """The user and the claims of a valid token; ``admin`` says whether an administrator got the token."""
+    """The user and the claims of a valid token; ``admin`` is whether an administrator got the token."""
 
     username: str
     admin: bool
@@ -159,7 +159,7 @@ def _encode(part: Mapping[str, Any]) -> str:
 
 
 def _decode(token: str) -> dict[str, Any]:
-    """Return the claims of a token without checking that it is valid; empty if the text is no token."""
+    """Return the claims of a token without checking that it is valid; empty if the string is not a token."""
     part = token.partition(".")[2].partition(".")[0]
     try:
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

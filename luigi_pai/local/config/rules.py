@@ -40,11 +40,11 @@ class Rule:
     Attributes:
         fault: the kind of fault; docs/local.md describes each.
         method: methods of the matching requests; empty for all methods.
-        path: path of the matching requests, without ``/rest-server``; ``*`` matches any text.
+        path: path of the matching requests, without ``/rest-server``; ``*`` matches any string.
         rate: probability, from 0 to 1, that a matching request is affected.
         count: largest number of affected requests; None for no limit.
         skip: number of matching requests that pass before any matching request is affected.
-        seconds: length of a delay or of a race, or time until the window of a limit ends.
+        seconds: duration of a delay or a race, or time until the window of a limit ends.
         status: HTTP status of an error.
         executed: whether a request that gets an error is executed first.
         seen: number of matching requests so far.
@@ -76,7 +76,7 @@ class Rule:
         return True
 
     def shown(self) -> dict[str, Any]:
-        """Return the rule as the control route answers with it."""
+        """Return the rule in the form of the control route's response."""
         return {name: value for name, value in vars(self).items() if name != "dice"}
 
 
@@ -100,16 +100,16 @@ class Faults:
         return wait, None
 
     def shown(self) -> dict[str, Any]:
-        """Return the seed, and the rules with their counts, as the control route answers with them."""
+        """Return the seed, and the rules with their counts, in the form of the control route's response."""
         return {"seed": self.seed, "rules": [rule.shown() for rule in self.rules]}
 
 
 def read_faults(text: str) -> Any:
-    """Return the JSON value of the text of ``--faults``. Raise ConfigError if the text is no JSON."""
+    """Return the JSON value of ``--faults``. Raise ConfigError if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--faults is no JSON: {error}") from None
+        raise ConfigError(f"--faults is not JSON: {error}") from None
 
 
 def parse_faults(value: Any) -> Faults:
@@ -146,15 +146,15 @@ def _rule(given: Mapping[str, Any]) -> Rule:
 
 @dataclass
 class JobScript:
-    """A rule that says how jobs with certain names end. The server does not run the commands of these jobs.
+    """A rule that defines how jobs with certain names end. The server does not run these jobs' commands.
 
     Attributes:
         job: pattern of the jobs' names; ``*`` stands for anything.
         exit_code: exit code of every task.
-        stdout, stderr: what every task writes.
+        stdout, stderr: the output of every task.
         after: seconds that every task runs; if it is None, tasks run until the job is stopped.
         waits: whether the job stays in the queue, without running, until it is stopped.
-        completing: v1: whether the API reports meanwhile, as 0.10 to 0.14 do, that all tasks have ended.
+        completing: v1: whether the API meanwhile reports, like 0.10 to 0.14, that all tasks have ended.
         times: largest number of jobs that the rule applies to; None for no limit.
         used: number of jobs that the rule was applied to so far.
     """
@@ -191,7 +191,7 @@ class JobScripts:
         return None
 
     def of(self, job_id: int) -> JobScript | None:
-        """Return the rule that was chosen for a job; None if there is none."""
+        """Return the rule that was chosen for a job; None if no rule was chosen."""
         return self._decided.get(job_id)
 
     def clear(self) -> None:

@@ -32,7 +32,7 @@ class Resources:
 
     @classmethod
     def of_role(cls, role: Mapping[str, Any]) -> Resources:
-        """Return what each task of a role requests; a negative count is taken as 0."""
+        """Return the resources that each task of a role requests; a negative count means 0."""
         wanted = (role[key] for key in ("cpuNumber", "memoryMB", "gpuNumber"))
         return cls(*(max(0, number) for number in wanted))
 
@@ -55,10 +55,11 @@ _DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
 def virtual_clusters(texts: Iterable[str]) -> dict[str, Resources]:
     """Parse virtual clusters, ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; return their capacities by name.
 
-    ``default`` is first, even if no text names it. The last of several texts with the same name applies.
+    ``default`` is first, even if no string names it. If several strings have the same name, the last one
+    applies.
 
     Raises:
-        ConfigError: a text has neither of these two forms.
+        ConfigError: a string has neither of these two forms.
     """
     clusters = {"default": _DEFAULT}
     for text in texts:
@@ -103,7 +104,7 @@ class Settings:
         host: the address to listen on.
         user: the administrator's name.
         password: the administrator's password; it replaces the password in an existing data folder.
-        hdfs: True for the server's own HDFS, the URL of a real HDFS, or None for what the release has.
+        hdfs: True for the server's own HDFS, the URL of a real HDFS, or None for the default of the release.
     """
 
     data: Path
@@ -133,7 +134,9 @@ class Settings:
         if self.faults is not None:
             parse_faults(self.faults)
         if self.api == "v1" and self.rate_limits is not None:
-            raise ConfigError("--rate-limits are of the v2 API, not of v1; leave them out, or say --api v2")
+            raise ConfigError(
+                "--rate-limits belong to the v2 API, not to v1; leave them out, or use --api v2"
+            )
         if not is_loopback(self.host):
             raise ConfigError(
                 f"--host {self.host} would let other machines run commands on this one with your rights: "
@@ -145,7 +148,7 @@ class Settings:
             raise ConfigError(f"--hdfs {self.hdfs} is not of the form http://HOST:PORT")
         if self.fs_uri is not None and not isinstance(self.hdfs, str):
             raise ConfigError(
-                "--fs-uri is the address of the HDFS that --hdfs URL names; give --hdfs URL, too"
+                "--fs-uri is the address of the HDFS that --hdfs URL names; also set --hdfs URL"
             )
         if self.fs_uri is not None and not _has_form(self.fs_uri, _FS_SCHEMES):
             raise ConfigError(f"--fs-uri {self.fs_uri} is not of the form hdfs://HOST:PORT")
@@ -212,7 +215,7 @@ def default_data_folder() -> Path:
 
 
 def parse_limits(text: str | None) -> tuple[int, int, int] | None:
-    """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``. None stays None. Raise ConfigError for other text."""
+    """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None stays None. Raise ConfigError for others."""
     if text is None:
         return None
     if text == "default":
@@ -239,7 +242,7 @@ def _has_form(url: str, schemes: tuple[str, ...]) -> bool:
 
 
 def _check_password(password: str) -> None:
-    """Refuse a password that OpenPAI or luigi.cfg cannot hold; the error text never shows the password."""
+    """Refuse a password that OpenPAI or luigi.cfg cannot store; the message never shows the password."""
     minimum = 6
     if len(password) < minimum:
         raise ConfigError(f"the password in {PASSWORD_VARIABLE} is shorter than {minimum} characters")

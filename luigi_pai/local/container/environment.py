@@ -64,7 +64,7 @@ def task_environment(start: TaskStart) -> dict[str, str]:
 
 
 def _all_variables(api: str, values: Mapping[str, object], **fields: object) -> dict[str, str]:
-    """Return what `variables` returns for each key and value of ``values``, in one dict."""
+    """Return the `variables` of all keys and values of ``values``, in one dict."""
     found: dict[str, str] = {}
     for key, value in values.items():
         found |= variables(api, key, value, **fields)
@@ -85,7 +85,7 @@ def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_this_machine(bin_folder: Path) -> Mapping[str, str]:
-    """Return what a task inherits from the server. The folders of hdfs and this Python come first in PATH."""
+    """Return the variables that a task inherits. The folders of hdfs and this Python come first in PATH."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
     folders = [str(bin_folder), str(Path(sys.executable).parent), os.environ.get("PATH") or os.defpath]
@@ -101,7 +101,7 @@ def _hosts(api: str, role: str, tasks: Iterable[Task]) -> dict[str, str]:
 def _only_v1(start: TaskStart) -> dict[str, str]:
     """Return the variables that only containers of OpenPAI 0.7 have.
 
-    In the job's three HDFS folders, ``$PAI_DEFAULT_FS_URI`` is replaced, as 0.7's rest-server does. An
+    In the job's three HDFS folders, ``$PAI_DEFAULT_FS_URI`` is replaced, as in 0.7's rest-server. An
     outputDir that is absent or empty becomes ``URI/Output/USER/NAME``.
     """
     job, task, role, services = start.job, start.task, start.role, start.services
@@ -189,7 +189,7 @@ def _of_the_launcher(start: TaskStart) -> dict[str, str]:
 
 
 def _of_all_tasks(start: TaskStart) -> dict[str, str]:
-    """Return the variables with all tasks' hosts and ports; a task that waits for resources has no host."""
+    """Return the variables with all tasks' hosts and ports; a task without resources yet has no host."""
     found = variables("v2", "instances", _commas(f"{task.role}:{task.index}" for task in start.tasks))
     running = [
         task for task in start.tasks if task.launched is not None or task.container_id in start.allocated

@@ -77,7 +77,7 @@ def _open(old: str, new: str) -> None:
 
 
 def _make_mount_points(root: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yield each path when it is a folder of the new root; the caller mounts there before it goes on."""
+    """Yield each path when it is a folder of the new root; the caller mounts there before it continues."""
     done: list[str] = []
     own = {os.stat(root).st_dev}
     for path in sorted(paths):  # a mount point in another mount comes after that one

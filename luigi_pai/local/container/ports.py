@@ -46,7 +46,7 @@ class Ports:
         """Reserve the ports of all tasks. Return label -> ports for each task; the tasks are in role order.
 
         A task gets the ports of its role and, for each of the labels ``http`` and ``ssh`` that the role does
-        not list, a further port. A negative count means 0. OSError is raised if too few ports are free.
+        not list, one more port. A negative count means 0. OSError is raised if too few ports are free.
         """
         asked = [port for role in roles for port in [_asked(role["portList"])] * role["taskNumber"]]
         wanted = sum(max(0, count) for ports in asked for _, count in ports.values())

@@ -53,7 +53,7 @@ def started(pid: int) -> str | None:
 
 async def wait_ended(pid: int, when_started: str | None) -> None:
     """Wait until a process, child or not, has ended; `started` returned ``when_started`` for it."""
-    while when_started is not None and started(pid) == when_started:  # noqa: ASYNC110 - no event tells it
+    while when_started is not None and started(pid) == when_started:  # noqa: ASYNC110 - there is no event for it
         await asyncio.sleep(_POLL_SECONDS)
 
 
@@ -83,7 +83,7 @@ def members(tasks: Mapping[str, int | None]) -> set[int]:
 
 
 def first_process(folder: str) -> int | None:
-    """Find a task's first process, whose pid was not saved, by the task's folder; None if none runs."""
+    """Find a task's first process, whose pid was not saved, by the task's folder; None if none is running."""
     return next((pid for pid, found in _leaders() if found == folder and started(pid) is not None), None)
 
 
@@ -136,7 +136,7 @@ async def end(
     """Send SIGTERM to all processes of tasks and, after ``grace`` seconds, SIGKILL until no process is left.
 
     A task's first process gets SIGKILL only if no other process is left, because it reaps the command and
-    then ends by itself. ``find`` returns the running processes of ``tasks``, as `members` does.
+    then ends by itself. ``find`` returns the running processes of ``tasks``, like `members`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace

@@ -1,9 +1,9 @@
 r"""A job protocol as the launcher reads it: roles with their defaults, commands, plugins and storages.
 
-1.8's runtime writes the parameters of a plugin as Python's ``repr``, replaces references in that text by
+1.8's runtime writes the parameters of a plugin as Python's ``repr``, replaces references in that string by
 their values without escaping them, and reads the text as YAML (``replace_ref`` and ``init_plugins`` in its
-initializer). So the task fails if a text in the parameters has both kinds of quotes, or if a reference is
-to a number, because only texts can be inserted. A line break may become the two characters ``\n``.
+initializer). So the task fails if a string in the parameters has both kinds of quotes, or if a reference is
+to a number, because only strings can be inserted. A line break may become the two characters ``\n``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def server_name(role: str) -> str:
 
 
 def job_spec(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate a protocol, which must be valid, into what the launcher reads. Secrets are not filled in.
+    """Translate a protocol, which must be valid, to the launcher's form. Secrets are not filled in.
 
     Returns:
         ``retryCount``, ``gang``, ``storages`` and ``taskRoles``. A role has the keys of a v1 role, with
@@ -132,7 +132,7 @@ def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
     """Return a plugin's parameters with references filled in; references to secrets are only checked.
 
     Args:
-        parameters: the parameters in the protocol; an empty text if the plugin has none.
+        parameters: the parameters in the protocol; an empty string if the plugin has none.
         view: the values of references in the role that the plugin runs in (`Views`).
 
     Raises:
@@ -145,7 +145,9 @@ def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
         if value is mustache.ABSENT:
             raise ValueError(f"<% {mustache.shown(name)} %> refers to nothing")
         if not isinstance(value, str):
-            raise ValueError(f"<% {mustache.shown(name)} %> is no text, but a plugin may only refer to texts")  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004
+                f"<% {mustache.shown(name)} %> is not a string, but a plugin may only refer to strings"
+            )
         return tag[0] if name.startswith("$secrets") else value
 
     return _read(replaced(_REFERENCE, filled, str(parameters)))
@@ -169,6 +171,6 @@ def _read(text: str) -> Any:
         return json.loads(json.dumps(yaml.safe_load(text), default=str))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise ValueError(
-            "a text in the parameters has both kinds of quotes, perhaps in the value of a reference, "
+            "a string in the parameters has both kinds of quotes, perhaps in the value of a reference, "
             "so 1.8's runtime cannot read the parameters"
         ) from None

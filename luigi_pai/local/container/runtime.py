@@ -69,7 +69,7 @@ def _prepare_v1(start: TaskStart) -> MakeFiles:
 
 
 def _prepare_v2(start: TaskStart) -> MakeFiles:
-    # scripts are UTF-8 whatever the locale
+    # scripts are UTF-8 in every locale
     folder = os.fsencode(start.files.folder).decode("utf-8", "replace")
     gang = [task.name for task in start.tasks] if start.job.gang else []
     services = start.services
@@ -105,11 +105,11 @@ def role_scripts(
 
     ``tasks`` has the names of all tasks, for which an ssh barrier waits; empty without gang allocation.
 
-    With the failurePolicy ``ignore``, a task goes on after a plugin has failed. But the task fails if the
+    With the failurePolicy ``ignore``, a task continues after a plugin has failed. But the task fails if the
     runtime does not find the plugin, or cannot read its parameters.
 
     Raises:
-        ValueError: 1.8's init container fails on this role; the text has the reason.
+        ValueError: 1.8's init container fails on this role; the message has the reason.
     """
     if role["shown"] != server_name(role["shown"]):
         raise ValueError(
@@ -145,7 +145,7 @@ def _plugin_scripts(
 ) -> dict[str, str]:
     """Return a plugin's scripts that run before and after the command.
 
-    Raise ValueError for wrong parameters; with the failurePolicy ``ignore``, return no scripts for them.
+    Raise ValueError for invalid parameters; with the failurePolicy ``ignore``, return no scripts for them.
     """
     name, policy = plugin["plugin"], plugin["failurePolicy"]
     if name == "ssh":
@@ -158,12 +158,12 @@ def _plugin_scripts(
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         if policy == "ignore":
             return {}
-        reason = error if isinstance(error, ValueError) else "something is missing, or of a wrong shape"
+        reason = error if isinstance(error, ValueError) else "something is missing, or has an invalid type"
         raise ValueError(f"the plugin {name} cannot use its parameters: {reason}") from None
 
 
 def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Return what ``cmd`` runs before the role's command, and what it runs if the role's command succeeds."""
+    """Return the commands that ``cmd`` runs before the role's command, and after its success."""
     if not isinstance(parameters, dict):
         return (), ()
     if "callbacks" not in parameters:

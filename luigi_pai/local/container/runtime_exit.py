@@ -39,7 +39,8 @@ def runtime_exit(
         code: exit code of the command, or of a plugin that ran before or after it.
         user_logs: the files of the command's output.
         runtime_log: the file of the plugins' output.
-        redact: redacts the secrets in a text; called before the text is cut, as a cut secret is not found.
+        redact: redacts the secrets in a string; called before the string is cut, because a cut secret is not
+            found.
     """
     user = b"".join(end_of(path, _SEARCHED) for path in user_logs)
     runtime = end_of(runtime_log, _SEARCHED)
@@ -65,10 +66,10 @@ def runtime_exit(
 
 
 def _search(pattern: str, text: bytes) -> tuple[int, int] | None:
-    """Return begin and end of a pattern's first match in a text; ``.*`` matches anything within a line.
+    """Return start and end of a pattern's first match in a string; ``.*`` matches anything within a line.
 
     The parts of the pattern are searched one by one, because `re` reads the rest of a line again from
-    each possible begin of a match with ``.*``, which takes hours in a log that is one long line.
+    each possible start of a match with ``.*``, which takes hours in a log that is one long line.
     """
     first, *others = (re.compile(part.encode()) for part in pattern.split(".*"))
     found = first.search(text)

@@ -79,7 +79,7 @@ class Storages:
 
 
 def can_mount(mounts: Mapping[str, Path], work: Path) -> bool:
-    """Mount folders in a namespace that ends at once; say whether Python and ``work`` are there."""
+    """Mount folders in a temporary namespace; return whether Python and ``work`` are there."""
     trial = inside(mounts, [sys.executable, "-I", "-S", "-c", ""])
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(trial, cwd=work, capture_output=True, check=False, timeout=_TRIAL_SECONDS)  # noqa: S603 - our own program

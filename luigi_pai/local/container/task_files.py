@@ -70,8 +70,8 @@ class TaskFiles:
     Attributes:
         folder: the task's folder.
         work: the working folder of the command.
-        stdout, stderr: what the command wrote; stderr also has warnings of the server.
-        runtime: what the plugins of a v2 task wrote before and after the command.
+        stdout, stderr: the output of the command; stderr also has warnings of the server.
+        runtime: the output of the plugins of a v2 task before and after the command.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,7 +82,7 @@ class TaskFiles:
     def make(self, scripts: Mapping[str, str], warnings: Iterable[str]) -> None:
         """Make the folder, the scripts and the command's two logs; write the warnings into the error log.
 
-        ``scripts`` has the texts by file name. They may contain secrets, so only this user may read them.
+        ``scripts`` has the contents by file name. They may contain secrets, so only this user may read them.
 
         Raises:
             OSError: the files cannot be written.
@@ -138,15 +138,15 @@ class JobFolders:
         self.root = root
         self._script = script
         self._bash = _find_bash()
-        # mode 0o700, as other users must not read what jobs write, even if they can enter the data folder
+        # mode 0o700: other users must not read the jobs' output, even if they can enter the data folder
         root.mkdir(mode=0o700, exist_ok=True)
         new = script.with_suffix(".new")
         shutil.copyfile(_RUN_TASK, new)
-        new.replace(script)  # running tasks go on reading the file they have
+        new.replace(script)  # running tasks continue to read the old file
 
     @staticmethod
     def of_job(job_id: int, name: str) -> str:
-        """Return the name of a job's folder: unique, and safe whatever the job is called."""
+        """Return the name of a job's folder: unique, and safe for every job name."""
         return f"{job_id:06d}-{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:_SHOWN_NAME]}"
 
     def of_task(self, folder: str) -> TaskFiles:
@@ -171,7 +171,7 @@ class JobFolders:
             command = inside(mounts, command)
             environment = {**environment, MOUNTS_VARIABLE: ""}
         with files.stdout.open("ab") as stdout, files.stderr.open("ab") as stderr:
-            child = subprocess.Popen(  # noqa: S603 - running users' commands is what this server is for
+            child = subprocess.Popen(  # noqa: S603 - running users' commands is the purpose of this server
                 command,
                 cwd=files.work,
                 env=dict(environment),
@@ -193,7 +193,7 @@ def log_lines(sentences: Iterable[str]) -> str:
 
 
 def _find_bash() -> str:
-    """Return the path of bash; ConfigError if there is none."""
+    """Return the path of bash; raise ConfigError if there is none."""
     bash = shutil.which("bash")
     if bash is None:
         raise ConfigError("bash is not on the PATH; OpenPAI runs every command with it")
@@ -212,10 +212,10 @@ def end_of(path: Path, size: int) -> bytes:
 
 
 def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return a function that redacts, in a text, whole secrets and also single lines of secrets.
+    """Return a function that redacts, in a string, whole secrets and also single lines of secrets.
 
     A line of a secret with several lines is redacted if it has at least ``_SHORTEST_LINE`` characters,
-    because a part of a log may begin within a secret, and commands may write a key's lines one by one.
+    because a part of a log may start within a secret, and commands may write a key's lines one by one.
     """
     redacted = {"secrets": [secrets, *_secret_lines(secrets)]}
     return lambda text: mask(text, redacted)

@@ -1,4 +1,4 @@
-"""The HDFS of the local OpenPAI: its own in the data folder, a real HDFS that exists already, or none."""
+"""The HDFS of the local OpenPAI: its own in the data folder, an existing real HDFS, or none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tornado.routing import URLSpec
 
-_TIMEOUT = 10.0  # seconds for each answer, so that the start or a submission fails rather than hangs
+_TIMEOUT = 10.0  # seconds for each response, so that the start or a submission fails instead of hanging
 _SHARED = 0o777  # mode of /Output, where every user can write output, as on a real OpenPAI
 _OUTPUT = "/Output"
 
@@ -54,7 +54,7 @@ class NoHdfs:
     address = HdfsAddress()
 
     def routes(self) -> Sequence[URLSpec]:
-        """Return no routes, because this server answers no requests of WebHDFS."""
+        """Return no routes, because this server handles no WebHDFS requests."""
         return ()
 
     def empty(self) -> None:
@@ -73,7 +73,7 @@ class OutsideHdfs(NoHdfs):
         user: the HDFS user that creates ``/Output``, which all users share, if it is missing.
 
     Raises:
-        ConfigError: the HDFS cannot be used; the text says why and what to do.
+        ConfigError: the HDFS cannot be used; the message states why, and the next step.
     """
 
     def __init__(self, url: str, fs_uri: str | None, user: str) -> None:
@@ -115,12 +115,12 @@ def _make_shared(side: Hdfs) -> None:
             raise
         raise Fault(
             f"user {side.user} may not make {_OUTPUT} ({fault}); use --user to name a user who may, or "
-            f"let the superuser of HDFS run: hdfs dfs -mkdir -p {_OUTPUT} && hdfs dfs -chmod 777 {_OUTPUT}"
+            f"as the superuser of HDFS, run: hdfs dfs -mkdir -p {_OUTPUT} && hdfs dfs -chmod 777 {_OUTPUT}"
         ) from None
 
 
 def _fs_uri(side: Hdfs) -> str:
     address = side.rpc_address()
     if address is None:
-        raise Fault("it does not tell its hdfs:// address; give the address with --fs-uri hdfs://HOST:PORT")
+        raise Fault("it does not report its hdfs:// address; set the address with --fs-uri hdfs://HOST:PORT")
     return f"hdfs://{address}"

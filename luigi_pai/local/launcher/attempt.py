@@ -1,4 +1,4 @@
-"""An attempt of a job: how the attempt begins, and how its tasks are started, watched, retried and ended."""
+"""An attempt of a job: starts it, and starts, watches, retries and ends its tasks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AttemptRun:
 
     Attributes:
         tasks: the attempt's tasks; a retry of a task replaces the task in the list.
-        waiting: the tasks that wait for resources; a gang has none.
+        waiting: the tasks that are waiting for resources; a gang has none.
         ending: the reason why the attempt must end (STOP, DELETE or SHUTDOWN); empty if it may go on.
         is_decided: whether its outcome is known, and its remaining processes are being ended.
     """
@@ -155,7 +155,7 @@ class AttemptRun:
         If the attempt must end, wait for every task that has exited.
         """
         ends = [self._runner.end_time(waits[wait]) for wait in done if wait in waits]
-        latest = max(ends) if len(ends) == len(done) else float("inf")  # if it must end: no limit
+        latest = max(ends) if len(ends) == len(done) else float("inf")  # no limit if it must end
         earlier = {
             wait for wait, task in waits.items() if wait not in done and self._runner.end_time(task) < latest
         }
@@ -164,7 +164,7 @@ class AttemptRun:
     def _next_attempt(self, task: Task) -> Task | None:
         """Return the next attempt of a task, or None if the task is not retried.
 
-        A task of a gang is not retried by itself. Without gang allocation, a single task is retried if its
+        A single task of a gang is not retried. Without gang allocation, a single task is retried if its
         exit code and taskRetryCount allow it.
         """
         if self.job.gang or task.exit_code is None:

@@ -1,4 +1,4 @@
-"""The end of attempts and jobs: when they end, with what result, what is saved, which jobs are retried.
+"""The end of attempts and jobs: when they end, their results, the saved records, and the retried jobs.
 
 The rules are in the user manual of OpenPAI 0.7's launcher, and 1.8 has the same rules. The release's
 `LauncherRules.decide_retry` decides whether there is another attempt.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIRST_FAILURE = "FailedTaskCount 1 has reached MinFailedTaskCount 1"
 """The rule by which the first failure ends an attempt."""
 ALL_ENDED = "CompletedTaskCount"
-"""How `Outcome.rule` begins if all tasks ended before another rule applied."""
+"""The start of `Outcome.rule` if all tasks ended before another rule applied."""
 
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 30.0
@@ -35,7 +35,7 @@ class Outcome:
     """How an attempt ended.
 
     Attributes:
-        exit_code: the job's exit code if there is no further attempt.
+        exit_code: the job's exit code if there is no other attempt.
         trigger: the task with which its role reached ``minFailedTaskCount`` or ``minSucceededTaskCount``; if
             no role reached its counts, the last task to end; None if there are no tasks.
         rule: the launchers' words for the count that was reached, or for the end of all tasks.
@@ -49,7 +49,7 @@ class Outcome:
 def attempt_outcome(
     roles: Mapping[str, Mapping[str, Any]], ended: Sequence[Task], total: int
 ) -> Outcome | None:
-    """Return the outcome of an attempt; None if it goes on.
+    """Return the outcome of an attempt; None if it continues.
 
     The first role that reaches one of its counts decides. If all tasks end before, the exit code is 0.
 

@@ -49,7 +49,7 @@ class Launcher:
     # called by the server and its API
 
     def recover(self) -> None:
-        """Resume what an earlier server left: waiting, running, stopping and deleted jobs."""
+        """Resume the jobs of an earlier server: waiting, running, stopping and deleted jobs."""
         for job in self._store.unfinished_jobs():
             attempt = self._store.last_attempt(job)
             if attempt is not None and attempt.completed is None:
@@ -64,9 +64,9 @@ class Launcher:
         self._schedule()
 
     def add(self, job: Job) -> None:
-        """Queue a new job, which is in the store, so that it begins soon if resources suffice.
+        """Queue a new job, which is in the store, so that it starts soon if resources suffice.
 
-        A job whose job script says ``waits`` is not queued. Only after a restart of the server can it begin.
+        A job whose job script is ``waits`` is not queued. It can only start after a restart of the server.
         """
         script = self._services.scripts.decide(job)
         if script is not None and script.waits:
@@ -91,7 +91,7 @@ class Launcher:
             run.end(STOP)
 
     def delete(self, job: Job) -> None:
-        """Delete a job, its records and its files; ends it first if it runs."""
+        """Delete a job, its records and its files; end it first if it is running."""
         job = self._current(job)
         with self._store.changing(job):
             job.deleted = True
@@ -110,7 +110,7 @@ class Launcher:
             await asyncio.wait(self._background)
 
     async def shut_down(self) -> None:
-        """End every task. The next server retries each attempt whose outcome was not known yet."""
+        """End every task. The next server retries each attempt without a known outcome."""
         self.queue.close()
         try:
             with self._store.changing():
@@ -144,7 +144,7 @@ class Launcher:
     def _begin(self, job: Job, allocated: Mapping[int, Allocation]) -> None:
         """Begin a job's next attempt; delay the job if ports are lacking or the attempt cannot be saved."""
         reserved: list[dict[str, list[int]]] = []
-        seconds, reason = self._services.retry_seconds, "the server could not save its begin"
+        seconds, reason = self._services.retry_seconds, "the server could not save its start"
         try:
             try:
                 reserved = self.ports.reserve_all(job.roles)
@@ -156,7 +156,7 @@ class Launcher:
                 self._follow(run)
                 return
         except Exception:  # noqa: BLE001 - one job must not keep the others, or the server, from starting
-            self._log.exception("job %s cannot begin", job.name)
+            self._log.exception("job %s cannot start", job.name)
         self.scheduler.release(allocated.values())
         for ports in reserved:
             self.ports.release(ports)
@@ -164,7 +164,7 @@ class Launcher:
             self.queue.delay(job, seconds, reason, self._schedule)
 
     def _without_ports(self, job: Job, error: OSError) -> tuple[float, str]:
-        """Handle a lack of free ports; return for how many seconds the job waits, and why.
+        """Handle a lack of free ports; return the seconds that the job waits, and the reason.
 
         On 0.7.1 the job waits for ports; on 1.8 the attempt fails.
         """
@@ -207,7 +207,7 @@ class Launcher:
     # the end of an attempt
 
     async def _run_to_end(self, run: AttemptRun) -> None:
-        """Wait for the outcome of an attempt, clean up, and save the outcome, whatever fails."""
+        """Wait for the outcome of an attempt, clean up, and save the outcome, even if something fails."""
         outcome: Outcome | None = None
         problem = "the server is shut down"
         try:
@@ -215,7 +215,7 @@ class Launcher:
             run.is_decided = outcome is not None
         except TaskLost as lost:
             problem = str(lost)
-        except Exception:  # noqa: BLE001 - a job must come to an end whatever is wrong with this server
+        except Exception:  # noqa: BLE001 - a job must end, even if this server has a problem
             self._log.exception("following job %s failed", run.job.name)
             problem = "the server failed to follow it"
         try:
@@ -258,7 +258,7 @@ class Launcher:
         self._store.purge_job(job)  # if this call fails, the next server purges the job
 
     def _current(self, job: Job) -> Job:
-        """Return the object that the launcher uses for an unfinished job, or ``job`` if it uses none."""
+        """Return the object that the launcher uses for an unfinished job, or ``job`` if there is none."""
         if job.id in self._runs:
             return self._runs[job.id].job
         return self.queue.get(job.id) or job

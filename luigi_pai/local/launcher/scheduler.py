@@ -1,4 +1,4 @@
-"""The resources of virtual clusters, and the queue of jobs, and of loose tasks, that wait for them."""
+"""The resources of virtual clusters, and the queue of jobs and single tasks that wait for them."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Scheduler:
 
 
 def _listed(counts: Mapping[str, object]) -> str:
-    """Return counts of resources as a text, such as ``2 CPUs and 1 GPU``."""
+    """Return counts of resources in words, such as ``2 CPUs and 1 GPU``."""
     return " and ".join(
         f"{count} {_UNITS[key].removesuffix('s') if count == 1 else _UNITS[key]}"
         for key, count in counts.items()
@@ -155,17 +155,17 @@ def _listed(counts: Mapping[str, object]) -> str:
 class JobQueue:
     """The waiting jobs, and the reason why each job waits.
 
-    Jobs of one virtual cluster begin in the order of their submission. A job that can never fit does not
-    block other jobs. A job that waits for the machine-wide limit of tasks blocks all later jobs.
+    Jobs of one virtual cluster start in the order of their submission. A job that can never fit does not
+    block other jobs. A job that is waiting for the machine-wide limit of tasks blocks all later jobs.
 
     Args:
         scheduler: the resources of virtual clusters.
         begin: called with a job, which has left the queue, and its tasks' allocations by task number.
-        insufficient: called once, not at every try, if the next job lacks resources of its virtual
+        insufficient: called once, not at every try, if the next job needs more resources of its virtual
             cluster, or if a job can never fit.
 
     Attributes:
-        closed: whether jobs no longer begin.
+        closed: whether jobs no longer start.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class JobQueue:
         self._begin = begin
         self._insufficient = insufficient
         self._jobs: dict[int, Job] = {}
-        self._ready: dict[str, list[int]] = {}  # ids of jobs that may begin, by virtual cluster, in order
+        self._ready: dict[str, list[int]] = {}  # ids of jobs that may start, by virtual cluster, in order
         self._delays: dict[int, asyncio.TimerHandle] = {}
         self._reasons: dict[int, str] = {}
         self._reported: set[int] = set()
@@ -197,7 +197,7 @@ class JobQueue:
             self._set_reason(job, never)
 
     def delay(self, job: Job, seconds: float, reason: str, over: Callable[[], None]) -> None:
-        """Add a job that must not begin before ``seconds`` have passed; then call ``over``."""
+        """Add a job that must not start before ``seconds`` have passed; then call ``over``."""
         self._leave(job)
         self._jobs[job.id] = job
         self._reasons[job.id] = reason
@@ -251,7 +251,7 @@ class JobQueue:
         return self._reasons.get(job.id)
 
     def close(self) -> None:
-        """Begin no further job."""
+        """Start no more jobs."""
         self.closed = True
         for handle in self._delays.values():
             handle.cancel()

@@ -40,7 +40,7 @@ class Services:
         stop_grace: seconds between SIGTERM and SIGKILL for a task's processes.
         scripts: the job scripts, which replace the commands of jobs in tests.
         start_delay: seconds until the first process of an attempt starts, so that
-            the client first gets the reply to its submission.
+            the client first gets the response to its submission.
         retry_seconds: seconds before the server tries again after the disk was full or ports were lacking.
     """
 
@@ -68,7 +68,7 @@ class TaskLost(Exception):
 
 
 class TaskRunner:
-    """Runs the tasks of an attempt; ``must_end`` is set when no further task is to start.
+    """Runs the tasks of an attempt; ``must_end`` is set when no more tasks must start.
 
     ``find`` returns the running processes of tasks: `Orphans.members` if this server has started all of
     them, else `processes.members`.
@@ -151,8 +151,8 @@ class TaskRunner:
     async def _exit_code(self, task: Task) -> int | None:
         """Wait until a task's process has ended, and return the exit code that it wrote.
 
-        If the task wrote none, return the exit code of the process. If an earlier server started the process,
-        that exit code is not known: return None.
+        If the task wrote none, return the exit code of the process; if an earlier server started the process,
+        this exit code is unknown, so return None.
         """
         child = self._children.get(task.container_id)
         if child is None:

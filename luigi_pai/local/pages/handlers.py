@@ -35,7 +35,7 @@ class _Page(SmallBodyHandler):
         return _TEMPLATES
 
     def get_template_namespace(self) -> dict[str, Any]:
-        """Return what templates use: functions, and the variables ``now`` and ``live``.
+        """Return the namespace of the templates: functions, and the variables ``now`` and ``live``.
 
         ``live`` is False here; a page that updates itself sets it to True.
         """
@@ -139,7 +139,7 @@ def _state(task: Task, attempt: Attempt, release: Release) -> str:
 
 
 def time_of_day(milliseconds: int | None) -> str:
-    """Return the local date and time of a moment in ms since 1970 UTC; an empty text for None."""
+    """Return the local date and time of a moment in ms since 1970 UTC; an empty string for None."""
     if milliseconds is None:
         return ""
     moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
@@ -147,7 +147,7 @@ def time_of_day(milliseconds: int | None) -> str:
 
 
 def duration(begin: int | None, end: int | None) -> str:
-    """Return the time between two moments (ms), such as ``0:01:30``; an empty text if a moment is None."""
+    """Return the time between two moments (ms), such as ``0:01:30``; an empty string if a moment is None."""
     if begin is None or end is None:
         return ""
     return str(timedelta(seconds=max(0, end - begin) // 1000))

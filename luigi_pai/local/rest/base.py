@@ -79,9 +79,9 @@ class ApiHandler(RestHandler):
     _limit_headers: Mapping[str, str] = MappingProxyType({})
 
     async def _dispatch(self) -> None:
-        """Call the handler of the route as Express does, ignoring case and a slash at the end of the path.
+        """Call the handler of the route like Express, ignoring case and a slash at the end of the path.
 
-        HEAD is answered as GET without the body. There is no CORS, because pages of other sites are refused.
+        HEAD is handled as GET without the body. There is no CORS, because pages of other sites are refused.
         """
         method = "GET" if self.request.method == "HEAD" else self.request.method
         path = self.request.path.removeprefix(PREFIX)
@@ -97,7 +97,7 @@ class ApiHandler(RestHandler):
     get = head = post = put = delete = patch = options = _dispatch
 
     async def log_in(self, username: str, password: str, seconds: int) -> None:
-        """Answer with a token valid for ``seconds``; raises ApiError 400 for a wrong name or password."""
+        """Respond with a token valid for ``seconds``; raise ApiError 400 for an invalid name or password."""
         user = self.api.users.get(username)
         if user is None:
             raise ApiError(400, "NoUserError", f"User {username} is not found.")
@@ -119,13 +119,13 @@ class ApiHandler(RestHandler):
         self.answer(201, {"message": message})
 
     def set_default_headers(self) -> None:
-        """Set the headers of the request limit here, so that error replies also have these headers."""
+        """Set the headers of the request limit here, so that error responses also have these headers."""
         super().set_default_headers()
         for name, value in self._limit_headers.items():
             self.set_header(name, value)
 
     def count(self, kind: str, key: str) -> None:
-        """Count a request if the server has limits (`RateLimits.count`); beyond the limit, answer 429."""
+        """Count a request if the server has limits (`RateLimits.count`); above the limit, send 429."""
         if self.api.limits is None:
             return
         self._limit_headers, refused = self.api.limits.count(kind, key)
@@ -158,7 +158,7 @@ class ApiHandler(RestHandler):
         return bearer if bearer and bearer.application and bearer.username == name else None
 
     def is_admin(self, bearer: Bearer) -> bool:
-        """Return whether a user is an administrator now, whatever their token says."""
+        """Return whether a user is an administrator now, independent of their token."""
         return self.api.users.is_admin(bearer.username)
 
     def check_owner(self, bearer: Bearer, owner: str, action: str) -> None:
@@ -167,7 +167,7 @@ class ApiHandler(RestHandler):
             raise not_allowed(bearer.username, action)
 
     def find_job(self, name: str, *key: str) -> Job:
-        """Return the job that `Store.job` finds by ``key``; raises ApiError 404 with ``name`` if none."""
+        """Return the job that `Store.job` finds by ``key``; otherwise raise ApiError 404 with ``name``."""
         job = self.api.store.job(*key)
         if job is None:
             raise ApiError(404, "NoJobError", f"Job {name} is not found.")
@@ -175,7 +175,7 @@ class ApiHandler(RestHandler):
 
 
 Rule = str | range | tuple[Any, ...]
-"""The valid values of a field: the pattern of a text, the range of a whole number, or a tuple of values."""
+"""The valid values of a field: the pattern of a string, the range of a whole number, or a tuple of values."""
 
 
 def checked_body(
@@ -201,7 +201,7 @@ def checked_body(
 
 
 def _fits(value: Any, rule: Rule) -> bool:
-    """Return whether a value is valid for a field; numbers may be written as texts."""
+    """Return whether a value is valid for a field; numbers may be written as strings."""
     if isinstance(rule, str):
         return isinstance(value, str) and re.fullmatch(rule, value, re.DOTALL) is not None
     if isinstance(rule, range):
@@ -260,7 +260,7 @@ class RateLimits:
     def count(self, kind: str, key: str) -> tuple[dict[str, str], bool]:
         """Count a ``call`` of an IP address, or a ``list`` or ``submission`` of a user.
 
-        Returns the rate limit headers of the reply, and whether the request is refused.
+        Returns the rate limit headers of the response, and whether the request is refused.
         """
         limit, seconds, now = self._limits[kind], _WINDOWS[kind], self._clock()
         end, count = self._counts.get((kind, key), (now, 0))

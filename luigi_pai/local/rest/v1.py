@@ -86,8 +86,8 @@ def _is_launchers(problem: Problem, body: Mapping[str, Any]) -> bool:
 def launcher_refuses(name: str, config: Mapping[str, Any]) -> bool:
     """Return whether the launcher refuses a job because of its name, its roles' names, its ports or its size.
 
-    A beginAt such as 8080 is no reason here, because OpenPAI's documents use such values. But the real
-    launcher whose replies were recorded refused 8080.
+    A beginAt such as 8080 is not refused here, because OpenPAI's documents use such values. But the real
+    launcher whose responses were recorded refused 8080.
     """
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME or name in (".", ".."):
         return True
@@ -135,7 +135,7 @@ class V1Handler(ApiHandler):
         self.answer(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
     async def _submit(self, name: str | None = None) -> None:
-        """Save a job, then answer that it is accepted. A PUT names it in the path, which is checked first."""
+        """Save a job, then respond that it is accepted. A PUT has its name in the path, checked first."""
         if name is not None and self.api.store.job(name) is not None:
             raise _taken(name)
         username = self.authenticated().username

@@ -61,7 +61,7 @@ class V2Handler(JobHandler):
     invalid_token = "Your token is invalid."  # noqa: S105 - a message
 
     def body_value(self) -> Any:
-        """Return the body as a text if its content type is ``text/*``; if not, read it as v1 does."""
+        """Return the body as a string if its content type is ``text/*``; if not, read it like v1."""
         kind = self.request.headers.get("Content-Type", "").strip().lower()
         if self.too_large or not kind.startswith("text/"):
             return super().body_value()

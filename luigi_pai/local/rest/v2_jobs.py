@@ -42,7 +42,7 @@ _JOB = "/api/v2/jobs/:name"
 _TASK = f"{_JOB}/attempts/:number/taskRoles/:role/taskIndex/:index/attempts"
 
 _NOT_A_PROTOCOL = "[object Object]"
-"""The text that the real server passes to its YAML reader if the body is not text."""
+"""The string that the real server passes to its YAML reader if the body is not a string."""
 
 
 class JobHandler(ApiHandler):
@@ -53,7 +53,7 @@ class JobHandler(ApiHandler):
         return self.find_job(name, job_name, user)
 
     def _attempt(self, job: Job, number: str, missing: str) -> ShownAttempt:
-        """Return attempt ``number``, from 0; raises ApiError 404 with the message ``missing`` if none."""
+        """Return attempt ``number``, from 0; otherwise raise ApiError 404 with the message ``missing``."""
         wanted = whole_number(number)
         shown = None if wanted is None else numbered_attempt(job, wanted, self.api.store)
         if shown is None:
@@ -61,7 +61,7 @@ class JobHandler(ApiHandler):
         return shown
 
     def _looked_up(self, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
-        """Return a job that the caller may see, and its latest attempt or, if given, attempt ``number``."""
+        """Return a job that the caller may see, and attempt ``number``, by default the latest attempt."""
         bearer, release = self.authenticated(), self.api.release
         try:
             job = self._found(name)
@@ -89,7 +89,7 @@ class JobHandler(ApiHandler):
         self.answer_json(rows)
 
     async def _submit(self) -> None:
-        """Save a job, then answer that it is accepted.
+        """Save a job, then respond that it is accepted.
 
         A thread parses the protocol, because a large one takes seconds, and other requests must not wait.
         """
@@ -301,7 +301,7 @@ def _spec(
     except SpecError as error:
         raise _failure(error) from None
     except (AttributeError, LookupError, TypeError):
-        raise ApiError(500, None, "extras: something is missing, or of a wrong shape") from None
+        raise ApiError(500, None, "extras: something is missing, or has an invalid type") from None
     if is_too_large(spec):
         text = f"luigi-pai local runs at most {MAX_TASKS} tasks with {MAX_JOB_PORTS} ports in a job"
         raise ApiError(400, "InvalidProtocolError", text)

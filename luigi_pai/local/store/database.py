@@ -1,6 +1,6 @@
 """The SQLite file of the server: its tables and transactions.
 
-Every change is committed before the caller goes on, so that no reply confirms a change that a crash of the
+Every change is committed before the caller continues, so no response confirms a change that a crash of the
 server could undo. There is one connection, which only the event loop's thread uses.
 """
 
@@ -67,7 +67,7 @@ class Database:
     the machine only if a checkpoint has followed, or if the change was committed within `durably`.
 
     Raises:
-        ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
+        ConfigError: the file is damaged, is not an SQLite file, has another version of the tables, or has the
             jobs of another API.
     """
 
@@ -155,7 +155,7 @@ class Database:
 
     @contextmanager
     def durably(self) -> Iterator[None]:
-        """Flush to disk what is committed in this ``with`` block. Inside an open transaction, do nothing."""
+        """Flush the commits of this ``with`` block to disk. Inside an open transaction, do nothing."""
         if self._connection.in_transaction:
             yield
             return

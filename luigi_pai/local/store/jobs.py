@@ -115,7 +115,7 @@ class Store(Database):
         return next(iter(found), None)
 
     def job_ids(self, username: str | None = None) -> list[int]:
-        """Return the ids of all jobs or, if ``username`` is given, of this user's jobs, the newest first."""
+        """Return the ids of all jobs or, with ``username``, of this user's jobs, newest first."""
         where = "WHERE ifnull(?, username) = username AND NOT deleted"
         return self.select_ids(f"{where} {_NEWEST_FIRST}", [username])
 

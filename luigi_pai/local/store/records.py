@@ -45,7 +45,7 @@ class Job:
         release: the release that runs the job.
         launched: when its first attempt started.
         sub_state: one of the constants of this module.
-        retries: number of attempts after the first, whatever their reasons.
+        retries: number of attempts after the first, for any reason.
         counted_retries: number of the retries that count towards retryCount.
     """
 

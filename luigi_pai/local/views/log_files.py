@@ -1,4 +1,4 @@
-"""Task logs over HTTP, as plain text: whole or in part, also while they grow."""
+"""Task logs over HTTP, as plain text: complete or in part, also while they grow."""
 
 from __future__ import annotations
 

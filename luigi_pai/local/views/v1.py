@@ -24,7 +24,7 @@ _STATUS = "name username state subState executionType retries createdTime comple
 
 
 def job_facts(job: Job) -> dict[str, Any]:
-    """Return what both APIs show of a job, by the names that both have for it, and its sub-state on v1."""
+    """Return the fields of a job that both APIs have, by their common names, and its sub-state on v1."""
     return {
         "name": job.name,
         "username": job.username,
@@ -52,8 +52,8 @@ def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
 def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) -> dict[str, Any]:
     """Return a job as GET /jobs/NAME shows it.
 
-    ``waits_for`` says why a WAITING job waits. It is shown as the diagnostics of the job. (A real 0.7.1 shows
-    null as the diagnostics of a job that has not ended.)
+    ``waits_for`` is the reason why a WAITING job waits. It is shown as the diagnostics of the job. (A real
+    0.7.1 shows null as the diagnostics of a job that has not ended.)
     """
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
@@ -96,7 +96,7 @@ def _application(
 
 
 def _diagnostics(job: Job, attempt: Attempt | None, tasks: Sequence[Task], address: Address) -> str | None:
-    """Return why a job ended; if a task made it fail, the text has the form of 0.7.1's launcher."""
+    """Return why a job ended; if a task made it fail, the message has the form of 0.7.1's launcher."""
     decided = attempt and (attempt.trigger_role, attempt.trigger_index)
     task = next((each for each in tasks if (each.role, each.index) == decided), None)
     if task is None or not job.exit_code or not job.diagnostics:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 _LARGEST = 500_000_000  # bytes
-_MOST_FILES = 1000  # maximum number of a journal's files, because a faulty server could report ever more
+_MOST_FILES = 1000  # maximum number of files of a journal, because a faulty server could report any number
 _HOMES = "/user/"  # has the default folders of sweeps
 _TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")
 
@@ -27,9 +27,9 @@ class Lines(NamedTuple):
     """Whole lines of a journal's file.
 
     Attributes:
-        path: of the file.
-        first: number of the first line, from 1.
-        data: the lines.
+        path: The path of the file.
+        first: The number of the first line, from 1.
+        data: The lines.
     """
 
     path: str
@@ -47,7 +47,7 @@ def journal_files(folder: str) -> HdfsFiles | LocalFile:
     if not isinstance(files, Storage):
         return HdfsFiles(folder)
     volume, place = files.at(folder)
-    if place.startswith(_HOMES):  # what the first user makes there, others need too
+    if place.startswith(_HOMES):  # other users also need the folder that the first user creates
         volume.share_folder(_HOMES.rstrip("/"))
     return LocalFile(volume.local_path(place), functools.partial(volume.guarded, "APPEND", place))
 
@@ -55,17 +55,17 @@ def journal_files(folder: str) -> HdfsFiles | LocalFile:
 class LocalFile:
     """``journal.jsonl`` in a local folder or on a storage, appended to under a lock.
 
-    NFS and SMB lock a file for one of several machines, and show it the file as it then is.
+    NFS and SMB lock a file for one of several machines, which then sees the current content.
 
     Args:
-        folder: the folder.
-        guard: returns a context in which the file is used, and which may raise other errors than OSError.
+        folder: The folder.
+        guard: Returns a context in which the file is used, and which may raise errors other than OSError.
     """
 
     def __init__(self, folder: str, guard: Callable[[], AbstractContextManager[None]] | None = None) -> None:
         self.path = f"{folder.rstrip('/')}/journal.jsonl"
         self._guard = guard or functools.partial(_naming, folder)
-        self._offset = self._lines = 0  # what was read or written: bytes, and the lines in them
+        self._offset = self._lines = 0  # number of bytes that were read or written, and of the lines in them
         self._held: Any = None  # the file, while it is locked
 
     def read(self) -> list[Lines]:
@@ -80,7 +80,7 @@ class LocalFile:
         return [whole]
 
     def append(self, data: bytes) -> list[Lines]:
-        """Append data, and return when it is on the disk, so that a failure of the machine does not lose it.
+        """Append data, and return when it is on the disk, so that it survives a failure of the machine.
 
         The result is the lines that other processes have added since the last read or append. After an error,
         a part of the data may be in the file. It is safe to repeat the call.
@@ -95,7 +95,7 @@ class LocalFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[Lines]]:
-        """Let no other process append. Yield the lines that others added since the last read or append."""
+        """Lock out other processes. Yield the lines that they have added since the last read or append."""
         if self._held is not None:
             yield []
             return
@@ -113,7 +113,7 @@ class LocalFile:
 
 @contextlib.contextmanager
 def _naming(folder: str) -> Iterator[None]:
-    """Let an OSError name the folder if it names no file, as on a full disk."""
+    """Make an OSError name the folder if it names no file, for example on a full disk."""
     try:
         yield
     except OSError as error:
@@ -124,7 +124,7 @@ def _naming(folder: str) -> Iterator[None]:
 class HdfsFiles:
     """``journal.jsonl``, ``journal.2.jsonl``, ... in a folder on HDFS.
 
-    HDFS allows a file only one writer at a time, so a process that cannot append to the last file begins the
+    HDFS allows a file only one writer at a time, so a process that cannot append to the last file starts the
     next file. Therefore the lines of two processes are not in chronological order.
     """
 
@@ -177,7 +177,7 @@ class HdfsFiles:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[Lines]]:
-        """Lock nothing, as HDFS has no locks. A claim on HDFS is a file that only one process can create."""
+        """Do nothing: HDFS has no locks. A claim on HDFS is a file that only one process can create."""
         yield []
 
     @property

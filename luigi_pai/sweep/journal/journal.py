@@ -7,20 +7,21 @@ The file ``journal.jsonl`` in the folder of the sweep's results has lines such a
     {"event": "begun", "point": "train_1", "claim": {"number": 1, "job": "train_1", "token": "5f3c", ...}}
     {"event": "released", "point": "train_1", "number": 1, "token": "5f3c"}
     {"event": "pruned", "point": "train_1", "job": "train_1"}
-    {"event": "ended", "point": "train_1", "number": 1, "row": {"state": "FAILED", ...}, "cluster": "http://...",
+    {"event": "ended", "point": "train_1", "number": 1, "row": {"state": "FAILED", ...}, "cluster":
+    "http://...",
      "id": "9ab1"}
     {"event": "told", "point": "train_1"}
     {"event": "again", "points": {"train_1": {"number": 1, "end": "9ab1"}}}
     {"event": "over", "run": [1, "0c2f"], "complete": true, "budget": 20, "dropped": []}
 
-An event that announces an action is written before the action. Each write begins with a line break, so that
-the unfinished line of a killed writer damages no other line. Two processes may write at the same time (on
-HDFS to separate files), and a write may be repeated. Therefore neither the order nor the repetition of lines
-may change the state of a point. So submissions are compared by their numbers, "again" names the ends that no
-longer count, and of all runs, the run with the highest number and token counts as the last.
+An event that announces an action is written before the action. Each write starts with a line break, so that
+the unfinished line of a killed writer does not damage other lines. Two processes may write at the same time
+(on HDFS to separate files), and a write may be repeated. Therefore neither the order nor the repetition of
+lines may change the state of a point. So submissions are compared by their numbers, "again" names the ends
+that no longer count, and of all runs, the run with the highest number and token counts as the last.
 
 Others may be able to write the file, so an event is only data: it never makes a run submit a point that the
-sweep itself has not proposed (see ``source``), and an event with invalid or excessive values is no event.
+sweep itself has not proposed (see ``source``), and events with invalid or excessive values are ignored.
 """
 
 from __future__ import annotations
@@ -57,21 +58,21 @@ if TYPE_CHECKING:
 
 
 class Journal(Ledger):
-    """The journal of a sweep. Threads may share it; what they write at the same time is sent in one request.
+    """The journal of a sweep. Threads may share it; events that they write at the same time need one request.
 
     As a ledger of claims, it also decides between machines that share its folder about points without claims
-    on the cluster. Whatever reads or writes its files raises HdfsError or OSError if they are away. Events
-    that could not be written stay queued, and the next write tries again.
+    on the cluster. Methods that read or write its files raise HdfsError or OSError if this fails. Events that
+    could not be written stay queued until the next write.
 
     Attributes:
-        records: name of a point -> its record.
-        history: pairs of event ("asked" or "told") and point name, in the order of a search's events.
-        info: the fields of the last event "run"; empty before the first.
-        over: the last run has ended, and was not killed; also True if there was no run.
-        complete: the last run has succeeded.
-        budget: number of points that the search was to propose in the last run.
-        dropped: names of recorded points that the last run has dropped, see ``Source``.
-        notes: the notes of a search, oldest first, see ``PaiSweep._note``.
+        records: The name of a point -> its record.
+        history: Pairs of event ("asked" or "told") and point name, in the order of a search's events.
+        info: The fields of the last event "run"; empty before the first.
+        over: Whether the last run has finished and was not killed; also True if there was no run.
+        complete: Whether the last run has succeeded.
+        budget: The number of points that the search should have proposed in the last run.
+        dropped: The names of recorded points that the last run has dropped, see ``Source``.
+        notes: The notes of a search, oldest first, see ``PaiSweep._note``.
     """
 
     def __init__(self, folder: str, clock: Clock) -> None:
@@ -94,7 +95,7 @@ class Journal(Ledger):
         return [name for event, name in self.history if event == "asked" and name not in self.dropped]
 
     def read(self) -> Journal:
-        """Read the events that were added since the last call; ValueError if the file is not a journal."""
+        """Read the events added since the last call; raise ValueError if the file is not a journal."""
         with self._writing:
             parts = self._files.read()
             if not self._take(parts) and not self.info and any(part.data.strip() for part in parts):
@@ -104,14 +105,14 @@ class Journal(Ledger):
         return self
 
     def _take(self, parts: Iterable[Lines]) -> int:
-        """Apply lines that were read, and return how many of them are events."""
+        """Apply the lines that were read, and return the number of events in them."""
         events = 0
         for part in parts:
             for number, line in enumerate(part.data.split(b"\n"), part.first):
                 with contextlib.suppress(
                     ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError
                 ):
-                    event = json.loads(line)  # a line that was cut by a kill is no event
+                    event = json.loads(line)  # a line that was cut off by a kill is not an event
                     with self._state:
                         self._apply(event, f"line {number} of {part.path}")
                     events += 1
@@ -122,7 +123,7 @@ class Journal(Ledger):
         return self.records.setdefault(name, Record())
 
     def write(self, *events: Mapping[str, Any]) -> None:
-        """Write the events that are queued already, and then these events."""
+        """Write the queued events, and then these events."""
         self.note(*events)
         self.flush()
 
@@ -144,7 +145,7 @@ class Journal(Ledger):
                     del self._unwritten[: len(lines)]
 
     def begin(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Note claims in one write. Return them, or the earlier claims of other processes.
+        """Record claims in one write. Return them, or the earlier claims of other processes.
 
         On a local file system, a lock lets only one of several processes claim a submission.
         """
@@ -177,10 +178,11 @@ class Journal(Ledger):
         """Record the end of a point.
 
         Args:
-            name: of the point.
-            number: of its submission; if 0, the number of its claim is recorded, or 0 if it has no claim.
-            row: of the point.
-            cluster: URL of the rest-server; empty if the next run is to look the point up, because its end
+            name: The name of the point.
+            number: The number of its submission; if 0, the number of its claim is recorded, or 0 if it has no
+                claim.
+            row: The row of the point.
+            cluster: The URL of the rest-server; empty if the next run must look up the point, because its end
                 could not be recorded in its output folder.
         """
         claim = self.record(name).claim
@@ -189,7 +191,7 @@ class Journal(Ledger):
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
-        """Start a run; ValueError if a run in the journal has an impossible number.
+        """Start a run; raise ValueError if a run in the journal has an impossible number.
 
         Failed and stopped points get new attempts, but not if the last run was killed.
         """
@@ -207,7 +209,7 @@ class Journal(Ledger):
         self.read()
 
     def ask(self, event: Mapping[str, Any]) -> None:
-        """Write the event of a proposed point; PaiSweepFailed if another process has started the search.
+        """Write the event of a proposed point; raise PaiSweepFailed if another process has the search.
 
         Only the process that started last continues. Each process writes its event before it reads, so that
         the process that started last knows all points that were proposed before.
@@ -219,7 +221,7 @@ class Journal(Ledger):
             self.check_newest()
 
     def check_newest(self) -> None:
-        """Read the journal, and raise PaiSweepFailed if another process has started to run the sweep."""
+        """Read the journal, and raise PaiSweepFailed if another process has started the sweep."""
         self.read()
         if run_of(self.info) != self._run:
             name = str(self.info["sweep"])
@@ -230,12 +232,12 @@ class Journal(Ledger):
             )
 
     def finish(self, *, complete: bool, budget: int, dropped: Iterable[str]) -> None:
-        """Queue the event "over": the run has ended and was not killed. See the attributes of this class."""
+        """Queue the event "over": the run has finished, and was not killed. See this class's attributes."""
         over = {"event": "over", "run": self._run, "complete": complete, "budget": budget}
         self.note({**over, "dropped": [*dropped]})
 
     def retry(self) -> int:
-        """Let the next run submit failed points again, and return their number."""
+        """Make the next run submit failed points again, and return their number."""
         failed = [name for name, record in self.records.items() if record.row and not record.is_good]
         self.again(failed)
         self.flush()
@@ -252,18 +254,18 @@ class Journal(Ledger):
             self.note({"event": "again", "points": points})
 
     def is_complete(self, names: Iterable[str], allowed: int) -> bool:
-        """Return whether all points have ended, and at most ``allowed`` of them have failed."""
+        """Return whether all points have finished, and at most ``allowed`` of them have failed."""
         records = [self.records.get(name) for name in names]
         ended = [record for record in records if record is not None and record.row and record.cluster]
         return len(ended) == len(records) and sum(not record.is_good for record in ended) <= allowed
 
     def counts(self, names: Iterable[str]) -> dict[str, int]:
-        """Return how many of these points have ended in each state: state -> number."""
+        """Return the number of these points in each final state: state -> number."""
         rows = (self.record(name).row for name in names)
         return dict(Counter(row.state for row in rows if row is not None))
 
     def _apply(self, event: Mapping[str, Any], place: str = "") -> None:
-        """Apply an event from a line of a file, or of this run; raise an error if it is not valid."""
+        """Apply an event from a line of a file, or of this run; raise an error if it is invalid."""
         kind = event["event"]
         if kind == "run":
             check_run(event)

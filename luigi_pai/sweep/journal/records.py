@@ -1,4 +1,4 @@
-"""Record: the state of a point, as the events in a sweep's journal describe it.
+"""Record: the state of a point that results from the events in a sweep's journal.
 
 Others may be able to write the journal, so its values are checked where they are read.
 """
@@ -22,16 +22,16 @@ LARGEST = 1_000_000_000
 """The largest number of a run or a submission."""
 
 _LONGEST_PATH = 4096  # characters
-_LONGEST = 10_000  # characters of a text of a row
+_LONGEST = 10_000  # characters of a string in a row
 
 
 class Asked(NamedTuple):
     """The event "asked" of a point.
 
     Attributes:
-        place: path of the journal and number of the line; empty if this run has written the event.
-        family: name of the class of its task.
-        parameters: of its task, name -> string.
+        place: The path of the journal and the number of the line; empty if this run has written the event.
+        family: The name of the class of the point's task.
+        parameters: The parameters of the task: name -> string.
     """
 
     place: str
@@ -44,14 +44,15 @@ class Record:
     """The state of a point in the journal.
 
     Attributes:
-        claim: the claim of its last submission; None if there is no claim.
-        begun: numbers of its submissions.
-        before: number of its newest submission when the latest "again" gave it new attempts; 0 for none.
-        last: the fields of the last event "ended"; empty before the first.
-        void: ids of ends that no longer count.
-        pruned: ``keep()`` has returned False, so the job of the point was stopped, or is to be stopped.
-        asked: the event "asked"; None if no search has proposed the point.
-        told: ``tell`` was called with its end.
+        claim: The claim of its last submission; None if there is no claim.
+        begun: The numbers of its submissions.
+        before: The number of its newest submission when the latest "again" gave it new attempts; 0 if none
+            did.
+        last: The fields of the last event "ended"; empty before the first.
+        void: The ids of ends that no longer count.
+        pruned: Whether ``keep()`` has returned False, so that the job of the point was or will be stopped.
+        asked: The event "asked"; None if no search has proposed the point.
+        told: Whether ``tell`` was called with its end.
     """
 
     claim: Claim | None = None
@@ -74,7 +75,7 @@ class Record:
 
     @property
     def cluster(self) -> str:
-        """URL of the rest-server of the job that has ended; empty if the end does not count yet."""
+        """URL of the finished job's rest-server; empty if the end does not count yet."""
         return str(self.last.get("cluster", ""))
 
     @property
@@ -85,7 +86,7 @@ class Record:
     def is_final(self, number: int, most: int) -> bool:
         """Return whether a failed submission is the last of the ``most`` submissions that are allowed.
 
-        It is not the last if another process that runs the sweep has begun a later submission.
+        It is not the last if another process that runs the sweep has started a later submission.
         """
         return len(self.made) >= most and number >= max(self.made)
 
@@ -96,7 +97,7 @@ class Record:
 
 
 def valid_row(**fields: Any) -> Row:
-    """Return the row of an end, cut to the bounds of a row; raise an error if a field is not valid."""
+    """Return the row of an end, cut to the bounds of a row; raise an error if a field is invalid."""
     row = Row(**fields)
     texts = {key: getattr(row, key) for key in ("job", "page", "error")}
     is_finite = row.seconds is None or math.isfinite(row.seconds)
@@ -128,7 +129,7 @@ def checked_number(number: Any) -> int:
 
 
 def check_run(event: Mapping[str, Any]) -> None:
-    """Raise ValueError or TypeError if the fields of an event "run" are not valid."""
+    """Raise ValueError or TypeError if the fields of an event "run" are invalid."""
     texts, at = (event["sweep"], event["file"]), event["at"]
     is_named = all(isinstance(text, str) and len(text) <= _LONGEST_PATH for text in texts)
     if not (is_named and isinstance(at, int) and 0 <= at < LATEST_MS):

@@ -195,6 +195,6 @@ def test_everything_that_is_wrong_is_said_at_once():
 
 
 def test_faults_are_json():
-    with pytest.raises(ConfigError, match="--faults is no JSON: Expecting value"):
+    with pytest.raises(ConfigError, match="--faults is not JSON: Expecting value"):
         read_faults("rules:")
     assert read_faults(' [{"fault": "error"}]') == [{"fault": "error"}]

@@ -231,7 +231,7 @@ def test_unreachable_server_is_one_line(fs):
     assert done.code == 1
     assert done.err == (
         "ls: Call to 127.0.0.1:1 failed on connection exception: Connection refused; "
-        "LUIGI_PAI_WEBHDFS_URL says where the WebHDFS of this cluster is\n"
+        "LUIGI_PAI_WEBHDFS_URL is the address of the cluster's WebHDFS\n"
     )
 
 
@@ -239,7 +239,7 @@ def test_without_server_says_what_is_missing(fs):
     """Without the variable, the message names it."""
     done = fs("-ls /", url="")
     assert done.code == 1
-    assert done.err == "ls: LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT\n"
+    assert done.err == "ls: LUIGI_PAI_WEBHDFS_URL is not set; it is the address of HDFS: http://HOST:PORT\n"
 
 
 @pytest.mark.parametrize("prefix", ["hdfs://anywhere:9000", "hdfs://", "viewfs://c"])

@@ -189,15 +189,15 @@ TO_ITSELF = "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://HOST/webhdfs/v1
 @pytest.mark.parametrize(
     ("replies", "said"),
     [
-        ([("HTTP/1.1 404 Not Found", "")], "HTTP 404 Not Found, not a valid WebHDFS reply"),
+        ([("HTTP/1.1 404 Not Found", "")], "HTTP 404 Not Found, not a valid WebHDFS response"),
         ([("HTTP/1.1 401 Authentication required", "")], "HTTP 401 Authentication required, not a valid"),
         ([("HTTP/1.1 403 Forbidden", refusal("StandbyException", STANDBY))], STANDBY),
         ([ROOT, ROOT], "sent no DataNode URL, so it is not a WebHDFS"),
         (
             [ROOT, (TO_ITSELF, "")],
-            "does not tell its hdfs:// address; give the address with --fs-uri hdfs://HOST",
+            "does not report its hdfs:// address; set the address with --fs-uri hdfs://HOST",
         ),
-        ([("nonsense", "")], "failed on connection exception: nonsense; --hdfs says where the WebHDFS"),
+        ([("nonsense", "")], "failed on connection exception: nonsense; --hdfs is the address of the"),
     ],
 )
 def test_what_is_no_usable_hdfs_is_refused_at_the_start(replies, said, refused):

@@ -23,7 +23,7 @@ async def test_a_job_whose_begin_cannot_be_saved_begins_later(bench, monkeypatch
     reason = bench.why(job)
     ended = await bench.ended(job)
     await until(lambda: bench.kept() == NOTHING)
-    assert (reason, ended.exit_code, ended.retries) == ("the server could not save its begin", 0, 0)
+    assert (reason, ended.exit_code, ended.retries) == ("the server could not save its start", 0, 0)
 
 
 @pytest.mark.parametrize("where", ["save_job", "end_attempt"])

@@ -67,7 +67,7 @@ def test_the_command_line_finds_jobs_by_them(local_pai_v2, as_settings, settings
     shown = CliRunner().invoke(main, ["list", "-t", tag, "--json"])
     assert [job["name"] for job in json.loads(shown.output)] == [task.name]
     shown = CliRunner().invoke(main, ["stop", "--tag", tag, "--yes"])
-    assert "no job of these is going on" in shown.output
+    assert "none of these jobs is waiting or running" in shown.output
 
 
 def test_notifications_of_a_protocol_stay(pai, monkeypatch, caplog):

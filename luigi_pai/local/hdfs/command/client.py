@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 CHUNK = 256 * 1024
-_TIMEOUT = 60.0  # seconds to wait for a connection, and for each part of a reply
+_TIMEOUT = 60.0  # seconds to wait for a connection, and for each part of a response
 
 
 class Fault(Exception):
@@ -29,9 +29,9 @@ class Fault(Exception):
 class Hdfs:
     """HDFS, accessed with the rights of one user through WebHDFS. Every method raises Fault for an error.
 
-    The ``url`` of WebHDFS is ``http://HOST:PORT``. If there is no reply, the error names ``setting``, where
-    the URL was set. ``timeout`` is in seconds, for a connection and for each part of a reply. A file or
-    folder is described by its FileStatus.
+    The ``url`` of WebHDFS is ``http://HOST:PORT``. If there is no response, the error names ``setting``,
+    where the URL was set. ``timeout`` is in seconds, for a connection and for each part of a response. A file
+    or folder is described by its FileStatus.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Hdfs:
             with contextlib.suppress(Fault):
                 self.delete(incomplete, recursive=False)
             raise
-        if done.get("boolean") is False:  # only a server that ignores renameoptions answers so
+        if done.get("boolean") is False:  # only a server that ignores renameoptions responds with this
             raise Fault(f"`{path}': Input/output error")
 
     def append(self, path: str, stream: Any) -> None:
@@ -88,7 +88,7 @@ class Hdfs:
         self._json("PUT", path, "MKDIRS", permission=f"{permission:o}")
 
     def rename(self, path: str, destination: str) -> bool:
-        """Rename, or move into an existing folder, as HDFS does; False if HDFS did not do it."""
+        """Rename, or move into an existing folder, like HDFS; False if HDFS did not do it."""
         return bool(self._json("PUT", path, "RENAME", destination=destination)["boolean"])
 
     def delete(self, path: str, *, recursive: bool) -> bool:
@@ -129,14 +129,14 @@ class Hdfs:
 
     @contextlib.contextmanager
     def _answer(self, method: str, address: str, stream: Any = None) -> Iterator[_Reply]:
-        """Send a request with the body ``stream``; yield the reply. Raise Fault for an error or no reply."""
+        """Send a request with the body ``stream``, and yield the response; raise Fault if it fails."""
         where = urlsplit(address)
         kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(where.netloc, timeout=self._timeout, blocksize=CHUNK)) as connection:
             connection.response_class = _Reply
             target, headers = f"{where.path}?{where.query}", {"Content-Type": "application/octet-stream"}
             try:
-                # a server may refuse a request before it has read the body; its reply, read below, says why
+                # a server may refuse a request before it has read the body; the response below says why
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     connection.request(method, target, stream, headers)
                 response: Any = connection.getresponse()
@@ -144,7 +144,7 @@ class Hdfs:
             except (OSError, http.client.HTTPException) as error:
                 why = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
                 text = f"Call to {where.netloc} failed on connection exception: {why}"
-                raise Fault(f"{text}; {self._setting} says where the WebHDFS of this cluster is") from error
+                raise Fault(f"{text}; {self._setting} is the address of the cluster's WebHDFS") from error
             if response.status >= http.client.BAD_REQUEST:
                 raise _refusal(response)
             yield response
@@ -182,7 +182,7 @@ class Disk:
 
 
 class _Reply(http.client.HTTPResponse):
-    """A reply whose body must arrive whole."""
+    """A response whose body must be complete."""
 
     path = ""
 
@@ -191,17 +191,17 @@ class _Reply(http.client.HTTPResponse):
         try:
             data = super().read(amt)
         except (OSError, http.client.HTTPException) as error:
-            raise Fault(f"{self.path}: the connection broke while the reply was read: {error}") from error
+            raise Fault(f"{self.path}: the connection broke while the response was read: {error}") from error
         if not data and amt and self.length:
             raise Fault(f"{self.path}: the connection ended {self.length} bytes early")
         return data
 
 
 def _refusal(response: _Reply) -> Fault:
-    """Return the RemoteException of a reply as a Fault."""
+    """Return the RemoteException of a response as a Fault."""
     try:
         remote = json.loads(response.read())["RemoteException"]
         return Fault(str(remote["message"]).split("\n", 1)[0], remote["exception"])
     except (ValueError, KeyError, TypeError):
-        said = f"HTTP {response.status} {response.reason}"
-        return Fault(f"{said}, not a valid WebHDFS reply (Kerberos is not supported here)")
+        status = f"HTTP {response.status} {response.reason}"
+        return Fault(f"{status}, not a valid WebHDFS response (Kerberos is not supported here)")

@@ -205,7 +205,7 @@ def _mv(call: Call) -> None:
 def _each_to(call: Call, items: list[_Item], goal: _Item, work: Callable[[_Item, _Item], None]) -> None:
     """Call ``work`` with each item and its destination.
 
-    A missing item, and an item whose destination is the item itself or lies in it, are reported instead.
+    A missing item, and an item whose destination is the item itself or inside it, are reported instead.
     """
     into_folder = goal.is_folder()
     if len(items) > 1 and not into_folder:
@@ -251,7 +251,7 @@ def _mkdir(call: Call, item: _Item) -> None:
     call.hdfs.mkdir(item.path)
 
 
-def _rm(call: Call, item: _Item) -> None:  # deletes for good, as there is no trash
+def _rm(call: Call, item: _Item) -> None:  # deletes permanently, because there is no trash
     if "f" in call.options and not item.look():
         return
     is_folder = item.facts()["type"] == "DIRECTORY"

@@ -4,7 +4,7 @@ A command line written for an image with a real Hadoop (``hdfs dfs -put model /o
 the two executables that ``install`` writes talk WebHDFS to ``LUIGI_PAI_WEBHDFS_URL`` as ``HADOOP_USER_NAME``.
 They start in some 50 ms, because besides this folder they load only the standard library. Exit codes are as
 in FsShell (Hadoop 2.7.4): 0 if the command succeeded; 1 if it failed, perhaps for some of its paths only;
-255 for wrong usage.
+255 for incorrect usage.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     url = os.environ.get("LUIGI_PAI_WEBHDFS_URL")
     if not url:
         sys.stderr.write(
-            f"{name}: LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT\n"
+            f"{name}: LUIGI_PAI_WEBHDFS_URL is not set; it is the address of HDFS: http://HOST:PORT\n"
         )
         return 1
     return _run(Call(name, Hdfs(url, os.environ.get("HADOOP_USER_NAME") or getpass.getuser())), rest)

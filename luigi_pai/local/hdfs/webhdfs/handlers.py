@@ -1,7 +1,7 @@
 """WebHDFS over a folder on this machine, as in Hadoop 2.7.4.
 
-A request to create, append or open a file is answered as a NameNode does: with a 307 to this same server,
-with the parameter ``namenoderpcaddress`` added. A request with that parameter is answered as a DataNode does.
+Requests to create, append or open a file get the response of a NameNode: a 307 to this same server, with the
+parameter ``namenoderpcaddress`` added. Requests with that parameter get the response of a DataNode.
 Bodies pass in chunks, never whole, in both directions; a file appears when its upload is complete.
 """
 
@@ -199,7 +199,7 @@ class WebHdfsHandler(RequestHandler):
         return bool(self.text("namenoderpcaddress"))
 
     def text(self, name: str) -> str:
-        """Return a query parameter; empty if it is not given."""
+        """Return a query parameter; empty if it is missing."""
         return self.get_query_argument(name, "", strip=False)
 
     def user(self) -> str:

@@ -1,6 +1,6 @@
 """A folder on disk with the rules of an HDFS namespace (Hadoop 2.7.4).
 
-The folder ``NAME`` stays a plain tree. Beside it lies the folder ``NAME.webhdfs``, which has the folders
+The folder ``NAME`` stays a plain tree. Next to it is the folder ``NAME.webhdfs``, which has the folders
 ``incoming`` (uploads that are not complete) and ``deleted`` (what is being removed). ``NAME.webhdfs`` is on
 the same file system, so that publishing and deleting are one ``rename``. Only one process at a time may
 serve a tree.
@@ -48,7 +48,7 @@ class RemoteFault(Exception):
 
     @classmethod
     def of_disk(cls, error: OSError, path: str) -> RemoteFault:
-        """Return HDFS's error for an error of the disk. Luigi recognises a missing file by this text."""
+        """Return HDFS's error for an error of the disk. Luigi recognises a missing file by this message."""
         number = error.errno or errno.EIO
         missing = f"File does not exist: {path}"
         text = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
@@ -159,7 +159,7 @@ class Tree:
         return False
 
     def rename_onto(self, path: str, destination: str, *, overwrite: bool) -> None:
-        """Rename as HDFS's ``rename2`` does: exactly to the destination, in one step."""
+        """Rename like HDFS's ``rename2``: exactly to the destination, atomically."""
         place, goal = self._existing(path), self._place(destination)
         is_taken = goal.exists()
         refusals = (
@@ -183,7 +183,7 @@ class Tree:
 
     @staticmethod
     def purge(gone: Path) -> None:
-        """Remove from the disk what ``delete`` returned; callable from any thread."""
+        """Remove the result of ``delete`` from the disk; any thread may call this."""
         if gone.is_dir():
             shutil.rmtree(gone, ignore_errors=True)
         else:
