@@ -1,7 +1,7 @@
-"""The cluster's file system, its HDFS or a storage: targets, paths, uploads and downloads.
+"""The cluster's file system (its HDFS or a storage): targets, paths, uploads and downloads.
 
-Names are imported on first use, because their modules import Luigi's ``contrib.hdfs``, which a run without
-files does not need.
+Names are imported when they are first used. Their modules import Luigi's ``contrib.hdfs``, which a run
+without files does not need.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def cluster_files(cluster: str | None = None, path: str | None = None) -> FileSy
     """Return the file system of a cluster; without settings, HDFS with ``webhdfs://`` paths only.
 
     Args:
-        cluster: the NAME of [OpenPai:NAME]; if None, the cluster of ``OpenPai.current()``.
-        path: if the cluster has HDFS and a storage, a path below ``storage_mount`` is on the storage, and
-            any other path is on HDFS.
+        cluster: The NAME of [OpenPai:NAME]. If None, the cluster of ``OpenPai.current()`` is used.
+        path: A path that selects the file system if the cluster has both HDFS and a storage: a path below
+            ``storage_mount`` is on the storage, and any other path is on HDFS.
 
     Raises:
-        ConfigError: a setting is invalid.
+        ConfigError: A setting is invalid.
     """
     from luigi_pai.config import OpenPai  # noqa: PLC0415  it imports Luigi
 

@@ -45,16 +45,16 @@ _UNAUTHORIZED = 401
 _PASSING = (429, 502, 503, 504)  # statuses of a server, or of its proxy, that is overloaded or down
 _CHECK_URL = "check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and no_proxy"
 TOO_LARGE = "check webhdfs_url in [OpenPai], or divide the folder: it may hold too many files"
-"""The next step of the user after a response that exceeds a bound."""
+"""The advice to the user after a response that is too large."""
 _WANTS_KERBEROS = "it wants Kerberos: set hdfs_auth = kerberos in [OpenPai], and get a ticket with kinit"
 _PROBLEMS_SHOWN = 20
 _SHOWN = 200  # characters of an invalid response that its error quotes
 _LONGEST_MESSAGE = 2000  # characters; the rest of a RemoteException's message is ignored
 
 NOT_THERE = "check the path, and that the task that writes it has run"
-"""The next step of the user if a path does not exist."""
+"""The advice to the user if a path does not exist."""
 
-# the next step of the user after a RemoteException
+# RemoteException -> the advice to the user
 _NEXT_STEPS = {
     "AccessControlException": "ask for permission on that path, or check hdfs_user in [OpenPai]",
     "AlreadyBeingCreatedException": "another writer has it open; try again when it is done",
@@ -73,22 +73,22 @@ _NEXT_STEPS = {
 ELSEWHERE = ("StandbyException", "RetriableException")
 """Exceptions after which another NameNode is tried."""
 
-# The refusals that end by themselves: exception -> start of its message. Real HDFS 2.7.4 and 3.3.4 sent them
-# in safe mode, during a failover, and after the NameNode was killed and started again. RetriableException,
-# SocketException, SocketTimeoutException and NoRouteToHostException are from the sources of these versions
+# Refusals that resolve by themselves: exception -> start of its message. Real HDFS 2.7.4 and 3.3.4 sent them
+# in safe mode, during a failover, and after the NameNode was killed and restarted. RetriableException,
+# SocketException, SocketTimeoutException and NoRouteToHostException come from the sources of these versions
 # (NamenodeWebHdfsMethods.getRPCServer, NetUtils.wrapException).
 _TRANSIENT_REFUSALS = {
-    "SafeModeException": "",  # a NameNode waits after its start until enough blocks are reported
+    "SafeModeException": "",  # after its start, a NameNode waits until enough blocks are reported
     "StandbyException": "",  # no NameNode is active yet
-    "RetriableException": "",  # a NameNode starts; safe mode if there are several NameNodes
+    "RetriableException": "",  # a NameNode is starting; safe mode if there are several NameNodes
     "RemoteException": ".*Name node is in safe mode|Operation category",  # the same, from a DataNode of 2.7
-    # What a DataNode sends while its NameNode is away.
+    # A DataNode sends these while its NameNode is down.
     "ConnectException": "Call From ",
     "EOFException": "End of File Exception between local host",
     "NoRouteToHostException": "No Route to Host from ",
     "SocketException": "Call From ",
     "SocketTimeoutException": "Call From ",
-    # The first is another of these. The others: no DataNode has reported to a NameNode since its start.
+    # The first one is also sent then. The others: no DataNode has reported to the NameNode since it started.
     "IOException": (
         "Failed on local exception|Failed to find datanode|No active nodes contain this block|"
         "File .* could only be (replicated|written) to 0 .*There are 0 datanode"
@@ -97,17 +97,17 @@ _TRANSIENT_REFUSALS = {
 
 
 class HdfsError(PaiError, luigi.target.FileSystemException):
-    """An operation on the file system of the cluster failed: on HDFS, or on a storage in its place.
+    """An operation on the cluster's file system failed. The file system is HDFS or a storage.
 
     Attributes:
-        operation: the WebHDFS operation (``LISTSTATUS``), or empty.
-        path: the path on HDFS, or on this machine for a storage; or empty.
-        server: host and port of the NameNode or DataNode, or empty.
-        exception: name of the server's ``RemoteException`` (``FileNotFoundException``); None if the
+        operation: The WebHDFS operation (``LISTSTATUS``), or an empty string.
+        path: The path on HDFS or, for a storage, on this machine; or an empty string.
+        server: The host and port of the NameNode or DataNode, or an empty string.
+        exception: The name of the server's ``RemoteException`` (``FileNotFoundException``). None if the
             server sent none.
-        reason: why the operation failed, without operation, path, server and next step; or empty.
-        next_step: the next step of the user, with which the message ends; or empty.
-        at_datanode: whether it is a DataNode that has not answered.
+        reason: The reason for the failure, without operation, path, server and advice; or an empty string.
+        next_step: The advice to the user at the end of the message; or an empty string.
+        at_datanode: Whether a DataNode did not respond.
     """
 
     at_datanode = False
@@ -128,19 +128,19 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         self.exception, self.reason, self.next_step = exception, reason, next_step
 
     def advise(self, next_step: str) -> None:
-        """Replace the next step."""
+        """Replace the advice at the end of the message."""
         self.args = (str(self).removesuffix(self.next_step) + next_step,)
         self.next_step = next_step
 
 
 class HdfsUnreachable(HdfsError):
-    """There was no response: connection refused, unknown host, timeout, TLS failure, no active NameNode."""
+    """No response: connection refused, unknown host, timeout, TLS failure, or no active NameNode."""
 
     answer_lost = True
 
 
 class FileAlreadyExists(HdfsError, luigi.target.FileAlreadyExists):
-    """The path exists."""
+    """The path already exists."""
 
 
 class MissingParentDirectory(HdfsError, luigi.target.MissingParentDirectory):
@@ -148,12 +148,12 @@ class MissingParentDirectory(HdfsError, luigi.target.MissingParentDirectory):
 
 
 class NotADirectory(HdfsError, luigi.target.NotADirectory):
-    """There is a file instead of a folder."""
+    """The path is a file, but must be a folder."""
 
 
 @contextlib.contextmanager
 def missing_ok() -> Iterator[None]:
-    """Suppress the HdfsError of a path that does not exist."""
+    """Suppress the HdfsError that is raised if a path does not exist."""
     try:
         yield
     except HdfsError as error:
@@ -162,11 +162,11 @@ def missing_ok() -> Iterator[None]:
 
 
 class TransferError(PaiError):
-    """Files cannot be sent or fetched. The text of the error contains the first 20 problems.
+    """Files cannot be sent or fetched. The message contains the first 20 problems.
 
     Attributes:
-        what: the beginning of the text, such as ``nothing was sent``.
-        problems: all problems, each with the path of a file.
+        what: The start of the message, such as ``nothing was sent``.
+        problems: All problems, each with the path of a file.
     """
 
     def __init__(self, what: str, problems: Iterable[Problem]) -> None:
@@ -194,9 +194,9 @@ def failed(
     kind: type[HdfsError] | None = None,
     what: str = "HDFS ",
 ) -> HdfsError:
-    """Return the error of a failed operation, with path, server, reason and next step.
+    """Return the error of a failed operation, with path, server, reason and advice.
 
-    The text begins with ``what``, which is empty if ``server`` names the file system.
+    The message starts with ``what``, which is empty if ``server`` names the file system.
     """
     step = next_step or _NEXT_STEPS.get(exception or "", "")
     if reason.partition(": ")[2].startswith("Path is not a file"):
@@ -210,10 +210,10 @@ def failed(
 
 
 def check_kept(volume: Volume, path: str, sent: int, there: int | None) -> None:
-    """Raise HdfsError if a file was not stored completely, although the server reported success.
+    """Raise HdfsError if the server reported success but did not store the whole file.
 
-    If the quota or the disk space is used up, DataNodes of Hadoop 2.7.4 cannot close the file, but still
-    answer 201 (Created).
+    If the quota or the disk space is used up, DataNodes of Hadoop 2.7.4 cannot close the file but still
+    respond with 201 (Created).
     """
     if there != sent:
         step = "HDFS may be full, or the folder over its quota; make room and try again"
@@ -222,7 +222,7 @@ def check_kept(volume: Volume, path: str, sent: int, there: int | None) -> None:
 
 
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
-    """Return the error of a response with a status of 400 or more; raises OSError if its body is cut off."""
+    """Return the error for a response with a status of 400 or more; raise OSError if its body is cut off."""
     server, body = urlsplit(response.url).netloc, response.content or b""
     if response.status_code == _UNAUTHORIZED:
         wants_kerberos = "negotiate" in response.headers.get("WWW-Authenticate", "").lower()
@@ -242,7 +242,7 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 
 def malformed(operation: str, path: str, response: requests.Response, reason: str = "") -> HdfsError:
-    """Return the error for a response that WebHDFS does not send. Reads and closes the response."""
+    """Return the error for a response that WebHDFS never sends. The response is read and closed."""
     is_passing = response.status_code in _PASSING
     step = "try again" if is_passing else _CHECK_URL
     reason = reason or f"HTTP {response.status_code} {response.reason}, not a valid WebHDFS reply"
@@ -257,9 +257,9 @@ def malformed(operation: str, path: str, response: requests.Response, reason: st
 
 
 def unanswered(operation: str, path: str, no: NoResponse, namenodes: Sequence[str]) -> HdfsError:
-    """Return the error of a request that got no complete response from a host and port.
+    """Return the error for a request that got no complete response from a host and port.
 
-    The server is a DataNode if it is not in ``namenodes``.
+    A server that is not in ``namenodes`` is a DataNode.
     """
     server, proxy = urlsplit(no.url).netloc, no.environment.proxy_variable(no.url)
     through = THROUGH.format(proxy) if proxy else ""

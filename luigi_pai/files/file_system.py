@@ -1,4 +1,4 @@
-"""FileSystem: a file system of the cluster as a file system of Luigi."""
+"""FileSystem: a Luigi file system for a file system of the cluster."""
 
 from __future__ import annotations
 
@@ -30,53 +30,53 @@ __all__ = ["FileSystem"]
 
 
 class FileSystem(HdfsFileSystem, abc.ABC):
-    """A file system of the cluster: its HDFS (``WebHdfs``), or a storage (``Storage``).
+    """A file system of the cluster: its HDFS (``WebHdfs``) or a storage (``Storage``).
 
-    Methods raise HdfsError if the file system refuses an operation or does not answer. Paths have any form
-    that ``hdfs_path`` accepts.
+    Methods raise HdfsError if the file system refuses an operation or does not respond. You can write paths
+    in any form that ``hdfs_path`` accepts.
     """
 
     is_mounted = False
-    """Whether containers mount it, and see plain paths."""
+    """Whether containers mount the file system and see its files at plain paths."""
 
     @abc.abstractmethod
     def at(self, path: str) -> tuple[Volume, str]:
-        """Return the volume of a path, and the absolute path on it.
+        """Return the volume of a path and the absolute path on it.
 
         Raises:
-            HdfsError: the path is not on this file system.
-            ConfigError: settings are missing.
+            HdfsError: The path is not on this file system.
+            ConfigError: Settings are missing.
         """
 
     def check_path(self, path: str) -> None:
-        """Raise HdfsError if a path is not on this file system. No file is looked up."""
+        """Raise HdfsError if a path is not on this file system. Whether the file exists is not checked."""
         self.at(path)
 
     def check_writable(self, path: str) -> Sequence[str]:  # noqa: ARG002
-        """Raise ConfigError if no job can write to a path, whoever submits it; return warnings."""
+        """Raise ConfigError if no job of any user can write to a path; return warnings."""
         return ()
 
     def is_same(self, one: str, other: str) -> bool:
-        """Return whether two paths are the same on this file system. Hosts are ignored."""
+        """Return whether two paths name the same file on this file system. Hosts are ignored."""
         try:
             return self._place(one) == self._place(other)
         except HdfsError:
             return one == other
 
     def _place(self, path: str) -> str:
-        """Return the absolute path on any file system of this kind, for comparison."""
+        """Return the absolute path to compare, which is the same on any file system of this kind."""
         return hdfs_path(path, None)
 
     def local_path(self, path: str) -> str:
-        """Return the path at which this machine has a file or folder, which need not exist.
+        """Return the path of a file or folder on this machine. It does not have to exist.
 
         Raises:
-            HdfsError: the file system is not mounted on this machine.
+            HdfsError: The file system is not mounted on this machine.
         """
         volume, place = self.at(path)
         return volume.local_path(place)
 
-    # lookups
+    # looking up
 
     def exists(self, path: str) -> bool:
         """Return whether a file or folder exists."""
@@ -98,12 +98,12 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         include_time: bool = False,  # noqa: FBT001, FBT002
         recursive: bool = False,  # noqa: FBT001, FBT002
     ) -> Iterator[Any]:
-        """Yield the entries of a folder, as Luigi's hadoop client does.
+        """Yield the entries of a folder, like Luigi's hadoop client.
 
         Yields:
-            The path of each entry; it begins with ``path`` as given. With ``include_`` arguments, a tuple of
-            the path and the included facts: size in bytes, type (``d`` or ``-``), time of the last change (a
-            naive datetime in local time).
+            The path of each entry, which starts with ``path`` as you pass it. With ``include_`` arguments, a
+            tuple of the path and the requested values: size in bytes, type (``d`` or ``-``), time of the last
+            change (a naive datetime in local time).
         """
         volume, place = self.at(path)
         for below, status in volume.walk(place, recursive=recursive):
@@ -121,7 +121,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
             yield (entry, *wanted) if wanted else entry
 
     def count(self, path: str) -> dict[str, int]:
-        """Return ``content_size`` (bytes), ``dir_count`` and ``file_count`` of a path and all below it."""
+        """Return ``content_size`` (bytes), ``dir_count`` and ``file_count`` of a path and its descendants."""
         volume, place = self.at(path)
         return dict(zip(("content_size", "dir_count", "file_count"), volume.count(place), strict=True))
 
@@ -133,25 +133,25 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         return volume.open_reader(place)
 
     def open_writer(self, path: str) -> HdfsWriter:
-        """Open a file for writing; ``close()`` publishes the file, and replaces an existing one.
+        """Open a file for writing; ``close()`` publishes the file and replaces an existing one.
 
-        A missing parent folder is made.
+        A missing parent folder is created.
         """
         return HdfsWriter(*self.at(path))
 
     def touchz(self, path: str) -> None:
-        """Make an empty file; FileAlreadyExists if the path exists."""
+        """Create an empty file; raise FileAlreadyExists if the path exists."""
         volume, place = self.at(path)
         volume.create_file(place, b"")
 
     def put(self, local_path: str | os.PathLike[str], destination: str) -> None:
-        """Copy a local file or folder to a new path there, or into an existing folder.
+        """Copy a local file or folder to a new path on the cluster or into an existing folder there.
 
         Files that ``upload`` leaves out are also left out here.
 
         Raises:
-            FileAlreadyExists: the new path exists already.
-            TransferError: some files cannot be sent, so none was published.
+            FileAlreadyExists: The new path already exists.
+            TransferError: Some files cannot be sent, so no file was published.
         """
         volume, goal = self._goal(destination, os.path.basename(os.path.abspath(local_path)))  # noqa: PTH100, PTH119
         tree = local_tree(Path(local_path), posixpath.basename(goal), volume.refused)
@@ -160,11 +160,11 @@ class FileSystem(HdfsFileSystem, abc.ABC):
             log_left_out(os.fspath(local_path), tree.left_out)
 
     def get(self, path: str, local_destination: str | os.PathLike[str]) -> None:
-        """Copy a file or folder to a new local path, or into an existing folder.
+        """Copy a file or folder to a new local path or into an existing local folder.
 
         Raises:
-            FileAlreadyExists: the new local path exists already.
-            TransferError: a file cannot be written.
+            FileAlreadyExists: The new local path already exists.
+            TransferError: A file cannot be written.
         """
         volume, place = self.at(path)
         goal = Path(local_destination)
@@ -174,10 +174,12 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         download(self, path, goal)
 
     def copy(self, path: str, destination: str) -> None:
-        """Copy a file or folder, through this machine, to a new path there or into an existing folder.
+        """Copy a file or folder to a new path on the cluster or into an existing folder there.
+
+        The files are sent through this machine.
 
         Raises:
-            FileAlreadyExists: the new path exists already.
+            FileAlreadyExists: The new path already exists.
             HdfsError: ``path`` is a folder that contains the new path.
         """
         source, place = self.at(path)
@@ -192,16 +194,16 @@ class FileSystem(HdfsFileSystem, abc.ABC):
     # changes
 
     def mkdir(self, path: str, parents: bool = True, raise_if_exists: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Make a folder.
+        """Create a folder.
 
         Args:
-            path: of the folder.
-            parents: also make missing parents.
-            raise_if_exists: raise FileAlreadyExists if the path exists, as a folder or as a file.
+            path: The folder's path.
+            parents: Whether to create missing parents.
+            raise_if_exists: Whether to raise FileAlreadyExists if the path is already a folder or a file.
 
         Raises:
             MissingParentDirectory: ``parents`` is False, and the parent is missing or is a file.
-            NotADirectory: the path is a file, or ``parents`` is True and a parent is a file.
+            NotADirectory: The path is a file, or ``parents`` is True and a parent is a file.
         """
         volume, place = self.at(path)
         if raise_if_exists and volume.status(place):
@@ -212,14 +214,17 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         volume.make_folders(place)
 
     def move(self, path: str, dest: str) -> None:
-        """Rename, or move into an existing folder. Nothing is replaced; missing folders are made."""
+        """Rename a path or move it into an existing folder. Replaces nothing, and creates missing folders."""
         volume, place, goal = self._both(path, dest)
         volume.make_folders(posixpath.dirname(goal))
         if not volume.rename_to(place, goal):
             raise writer.not_renamed(volume, place, goal)
 
     def rename_dont_move(self, path: str, dest: str) -> None:
-        """Rename to exactly ``dest`` in one step; FileAlreadyExists if it exists. Makes missing parents."""
+        """Rename to exactly ``dest`` in one step; raise FileAlreadyExists if it exists.
+
+        Missing parent folders are created.
+        """
         volume, place, goal = self._both(path, dest)
         volume.make_folders(posixpath.dirname(goal))
         writer.rename_exactly(volume, place, goal)
@@ -227,8 +232,8 @@ class FileSystem(HdfsFileSystem, abc.ABC):
     def replace(self, path: str, dest: str) -> None:
         """Rename to exactly ``dest`` in one step, replacing an existing file.
 
-        If a server cannot do this (HttpFS), the existing file is first renamed to a temporary name, and is
-        renamed back after an error.
+        If a server cannot do this (HttpFS), the existing file is first renamed to a temporary name. After an
+        error, it is renamed back.
         """
         writer.replace(*self._both(path, dest))
 
@@ -236,12 +241,12 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         """Delete a file or folder.
 
         Args:
-            path: of the file or folder.
-            recursive: delete a folder even if it is not empty. If False, a folder that is not empty stays.
-            skip_trash: must be True, because there is no trash.
+            path: The path of the file or folder.
+            recursive: Whether to delete a folder that is not empty. If False, such a folder is not deleted.
+            skip_trash: Must be True, because there is no trash.
 
         Raises:
-            HdfsError: the path does not exist, it is the root folder, the folder is not empty but
+            HdfsError: The path does not exist, it is the root folder, the folder is not empty but
                 ``recursive`` is False, or ``skip_trash`` is False.
         """
         volume, place = self.at(path)
@@ -262,7 +267,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         self._each(path, lambda volume, place: volume.set_mode(place, mode), below=recursive)
 
     def chown(self, path: str, owner: str | None, group: str | None, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Set owner, group or both. HDFS lets the owner set the group, but only a superuser the owner."""
+        """Set owner, group or both. On HDFS, the owner can set the group, but only a superuser the owner."""
         self._each(path, lambda volume, place: volume.set_owner(place, owner, group), below=recursive)
 
     def glob(self, pattern: str) -> list[str]:
@@ -271,7 +276,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         return [path for path, _status in volume.glob(place)]
 
     def _goal(self, destination: str, name: str) -> tuple[Volume, str]:
-        """Return connection and path of a copy. If ``destination`` is a folder, ``/name`` is added to it."""
+        """Return the connection and path of a copy. If ``destination`` is a folder, ``/name`` is appended."""
         volume, goal = self.at(destination)
         return volume, posixpath.join(goal, name) if volume.is_folder(goal) else goal
 
@@ -283,7 +288,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         return volume, place, goal
 
     def _each(self, path: str, work: Callable[[Volume, str], object], *, below: bool) -> None:
-        """Call a function for a path and, with ``below``, for each path below it."""
+        """Call a function for a path and, if ``below``, for each path below it."""
         volume, place = self.at(path)
         work(volume, place)
         if below and volume.is_folder(place):

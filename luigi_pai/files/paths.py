@@ -1,4 +1,4 @@
-"""The forms of a path on HDFS, and their conversion to the absolute path of WebHDFS."""
+"""Converts the different forms of a path on HDFS to the absolute path that WebHDFS expects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMENODE_PORT = 8020  # the default
 
 
 def split_uri(path: str) -> tuple[str, str, str]:
-    """Return scheme, ``HOST:PORT`` and path of a URI. A plain path has an empty scheme and ``HOST:PORT``."""
+    """Return scheme, ``HOST:PORT`` and path of a URI. For a plain path, the first two are empty."""
     match = None if path.startswith("/") else _URI.fullmatch(path)
     if not match:
         return "", "", path
@@ -25,24 +25,24 @@ def split_uri(path: str) -> tuple[str, str, str]:
 
 
 def is_foreign(path: str) -> bool:
-    """Return whether a path has the scheme of another file system than HDFS: ``s3://b/p``, ``file:///p``."""
+    """Return whether a path has the scheme of a file system other than HDFS: ``s3://b/p``, ``file:///p``."""
     scheme = split_uri(path)[0]
     return bool(scheme) and scheme not in (*_SCHEMES, "viewfs")
 
 
 def hdfs_path(path: str, fs_uri: str | None) -> str:
-    """Return the absolute, normalised path on HDFS of a path or URI.
+    """Convert a path or URI to the absolute, normalised path on HDFS.
 
     Args:
         path: ``/p``, ``hdfs://h:port/p``, ``webhdfs://h:port/p``,
             ``$PAI_DEFAULT_FS_URI/p`` or ``${PAI_DEFAULT_FS_URI}/p``. ``?``, ``#``,
             ``%``, ``*`` and ``[`` are characters like any other.
-        fs_uri: the ``fs_uri`` of [OpenPai]. A URI with the same scheme but another host or port is refused.
+        fs_uri: The ``fs_uri`` of [OpenPai]. A URI with the same scheme but another host or port is refused.
             If None, HDFS URIs with any host are accepted.
 
     Raises:
-        HdfsError: the path is relative, is not UTF-8, has an unknown variable, or is on another file system.
-            (If HDFS were asked, it would only answer that the path does not exist, which misleads.)
+        HdfsError: The path is relative, is not UTF-8, has an unknown variable, or is on another file system.
+            (HDFS itself would only report that the path does not exist, which is misleading.)
     """
     scheme, authority, base = split_uri(fs_uri or "")
     below = _below_default(path, "HDFS")
@@ -63,16 +63,16 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
 
 
 def storage_path(path: str, mount_path: str, root: str) -> str:
-    """Return the absolute, normalised path in a storage of a path.
+    """Convert a path to the absolute, normalised path in a storage.
 
     Args:
         path: ``$PAI_DEFAULT_FS_URI/p``, ``${PAI_DEFAULT_FS_URI}/p`` or ``/p``, all of which are ``/p`` in the
             storage; or a path below ``mount_path`` or ``root``.
-        mount_path: where containers mount the storage.
-        root: its folder on this machine.
+        mount_path: The path at which containers mount the storage.
+        root: The storage's folder on this machine.
 
     Raises:
-        HdfsError: the path is relative, is not UTF-8, has an unknown variable, or is on another file system.
+        HdfsError: The path is relative, is not UTF-8, has an unknown variable, or is on another file system.
     """
     below = _below_default(path, "storage")
     if below is not None:
@@ -89,7 +89,7 @@ def storage_path(path: str, mount_path: str, root: str) -> str:
 
 
 def _below_default(path: str, kind: str) -> str | None:
-    """Return what comes after ``$PAI_DEFAULT_FS_URI``; None if a path does not begin with it."""
+    """Return the part after ``$PAI_DEFAULT_FS_URI``; None if the path does not start with it."""
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Threads that send and fetch many files at once, and their progress bar."""
+"""A thread pool with a progress bar, to send and fetch many files at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOBS = 16
 
 
 class WorkerPool:
-    """A number of threads that work on many things at once; a failure cancels the rest."""
+    """A pool of threads that process many items at once; a failure cancels the rest."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -30,10 +30,10 @@ class WorkerPool:
         self._cancelled = threading.Event()
 
     def map(self, work: Callable[[Thing], Result], things: Iterable[Thing]) -> list[Result]:
-        """Call ``work`` for each of the things, in threads; return the results in the order of the things.
+        """Call ``work`` for each of ``things``, in threads; return the results in the same order.
 
         Raises:
-            Exception: ``work`` raised this exception; it is raised here after all threads have ended.
+            Exception: The exception that ``work`` raised. It is raised here after all threads have finished.
         """
         self._cancelled.clear()
         running = threading.Semaphore(self._number)
@@ -52,16 +52,16 @@ class WorkerPool:
             except BaseException:  # also Ctrl-C
                 self._cancelled.set()
                 pool.shutdown(wait=False, cancel_futures=True)
-                # wait also for a thread that the pool does not know, because Ctrl-C interrupted its start
+                # also wait for a thread that the pool does not know, because Ctrl-C interrupted its start
                 for _ in range(self._number):
                     running.acquire()
                 raise
 
     @contextlib.contextmanager
     def progress(self, label: str, total: int) -> Iterator[None]:
-        """Draw a progress bar on standard error inside ``with``; ``advance`` moves the bar.
+        """Show a progress bar on standard error inside ``with``; ``advance`` moves the bar.
 
-        There is no bar if standard error is not a terminal, if ``total`` is 0, if NO_COLOR is set (a bar is
+        No bar is shown if standard error is not a terminal, if ``total`` is 0, if NO_COLOR is set (a bar is
         drawn with escape sequences), or in a worker process of Luigi (several bars could mix).
         """
         on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
@@ -74,7 +74,7 @@ class WorkerPool:
             yield
 
     def advance(self, done: int) -> None:
-        """Add to the progress; raises CancelledError if other work has failed."""
+        """Advance the progress bar; raise CancelledError if other work has failed."""
         if self._cancelled.is_set():
             raise CancelledError
         if self._bar:

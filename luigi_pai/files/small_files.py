@@ -1,4 +1,4 @@
-"""Small files: reading with few requests, and exclusive creation."""
+"""Small files: reads them with few requests, and creates them exclusively."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ logger = logging.getLogger("luigi-interface")
 _SMALL = 64 * 1024  # bytes
 _LONGEST_STEM = 200  # maximum number of characters of a file's name in its temporary name
 _TEMPORARY = re.compile(r"\.[0-9a-f]{12}(?:-[0-9]{1,9}-[0-9a-f]{12})?\..+", re.DOTALL)
-_ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned, whoever has written it
+_ABANDONED = 6 * 3600  # age in seconds after which a temporary file is abandoned, no matter who wrote it
 
 
 def read_small(fs: FileSystem, path: str, most: int, offset: int = 0) -> bytes | None:
-    """Return the content of a small file from an offset on; None if the file does not exist.
+    """Return the content of a small file, starting at an offset; None if the file does not exist.
 
     The offset must be before the end of the file.
 
     Raises:
-        HdfsError: the file cannot be read, or there are more than ``most`` bytes from the offset on.
+        HdfsError: The file cannot be read, or it has more than ``most`` bytes after the offset.
     """
     volume, place = fs.at(path)
     with missing_ok():
@@ -45,10 +45,10 @@ def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
     """Create a small file in one step; return False if the path exists.
 
     If several processes create the file at the same time, one of them gets True (or none, if responses are
-    lost). Two requests write a temporary file; a third renames it, which succeeds for one process only.
+    lost). Two requests write a temporary file. A third one renames it, which succeeds for only one process.
 
     Raises:
-        HdfsError: it could not be written.
+        HdfsError: The file could not be written.
     """
     volume, place = fs.at(path)
     temporary = Tries(SMALL_FILE).call(lambda: _write_beside(volume, place, data))
@@ -59,7 +59,7 @@ def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
     except HdfsError as error:
         failure = error
     if not volume.remove(temporary, recursive=False):
-        # it was renamed, and the response was lost, or it was tidied
+        # it was renamed but the response was lost, or it was tidied
         return read_small(fs, path, _SMALL) == data
     if failure is not None and volume.status(place) is None:
         raise failure
@@ -67,13 +67,13 @@ def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
 
 
 def remove_once(fs: FileSystem, path: str) -> None:
-    """Remove a file, but not a new file that another process may create at the same path meanwhile.
+    """Remove a file, but never a new file that another process creates at the same path meanwhile.
 
     The file is renamed first, because a DELETE that gets no response is sent again, and the second DELETE
     could remove the new file.
 
     Raises:
-        HdfsError: a request failed. The file may still be there, or be removed already.
+        HdfsError: A request failed. The file may still exist, or may already have been removed.
     """
     volume, place = fs.at(path)
     aside = _beside(place)
@@ -84,8 +84,8 @@ def remove_once(fs: FileSystem, path: str) -> None:
 def tidy_beside(volume: Volume, folder: str, entries: Iterable[FileStatus]) -> None:
     """Remove this user's temporary files that killed processes left in a folder; errors are only logged.
 
-    These are files of processes of this machine that have ended, and files that are older than six hours.
-    ``entries`` has the FileStatus of each file in the folder.
+    Such files belong to processes of this machine that are no longer running, or are older than six hours.
+    ``entries`` contains the FileStatus of each file in the folder.
     """
     for entry in entries:
         place = f"{folder}/{entry['pathSuffix']}"
@@ -98,7 +98,7 @@ def tidy_beside(volume: Volume, folder: str, entries: Iterable[FileStatus]) -> N
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a file has a temporary name, which it has until it is complete."""
+    """Return whether a file has a temporary name. A file has one until it is complete."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -109,7 +109,7 @@ def _beside(place: str) -> str:
 
 
 def _write_beside(volume: Volume, place: str, data: bytes) -> str:
-    """Write a file under a new temporary name, and return its path."""
+    """Write a file with a new temporary name; return its path."""
     temporary = _beside(place)
     try:
         volume.create_file(temporary, data)

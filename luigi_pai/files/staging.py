@@ -1,9 +1,9 @@
-"""Sending files to a temporary folder on the cluster, publishing them, and the manifest of what was sent.
+"""Sends files to a temporary folder on the cluster, publishes them, and records them in a manifest.
 
-The checksum that HDFS has of a file (GETFILECHECKSUM) depends on how the file was written, and not every
-server returns it. So an upload records the SHA-256 of each file, and its length and modification time on
-HDFS. An entry describes one version of one file, so it is right even if two uploads write the manifest at
-the same time. If an entry is lost, the only effect is that its file is sent again.
+HDFS's own checksum of a file (GETFILECHECKSUM) depends on how the file was written, and not every server
+returns it. So an upload records the SHA-256 of each file, and its length and modification time on HDFS. An
+entry describes one version of one file, so it is correct even if two uploads write the manifest at the same
+time. If an entry is lost, the only effect is that its file is sent again.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Entry:
     """One version of a file on the cluster.
 
     Attributes:
-        length: in bytes.
-        modificationTime: in milliseconds since 1970, as it is there.
-        sha256: of its content, in hex.
+        length: The length in bytes.
+        modificationTime: The modification time on the cluster, in milliseconds since 1970.
+        sha256: The SHA-256 of the content, in hex.
     """
 
     length: int
@@ -60,13 +60,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Destination:
-    """The state of a folder on the cluster when it was looked up.
+    """The state of a folder on the cluster at the time of a lookup.
 
     Attributes:
-        path: of the folder, absolute.
-        exists: whether the folder exists.
-        statuses: the FileStatus of each entry that was looked up, by the name of the entry.
-        manifest: the entries for files that earlier uploads sent, by the files' names in the folder.
+        path: The folder's absolute path.
+        exists: Whether the folder exists.
+        statuses: Name of an entry -> its FileStatus, for each entry that was looked up.
+        manifest: Name of a file in the folder -> its entry in the manifest of earlier uploads.
     """
 
     path: str
@@ -75,7 +75,7 @@ class Destination:
     manifest: Mapping[str, Entry] = field(default_factory=dict)
 
     def has_folder(self, name: str) -> bool:
-        """Return whether the destination has a folder of this name."""
+        """Return whether the destination contains a folder with this name."""
         return name in self.statuses and is_folder(self.statuses[name])
 
     def path_of(self, name: str) -> str:
@@ -88,14 +88,14 @@ class Destination:
         return missing if self.exists else missing | {""}
 
     def conflicts_with(self, tree: Tree[LocalFile]) -> list[str]:
-        """Return the names that are a file in ``tree`` and a folder at the destination, or the reverse."""
+        """Return the names that are a file in ``tree`` but a folder at the destination, or vice versa."""
         files = [name for name in tree.files if self.has_folder(name)]
         folders = [name for name in tree.folders if name in self.statuses and not self.has_folder(name)]
         return sorted(files + folders)
 
 
 def file_destination(volume: Volume, path: str) -> Destination:
-    """Return the destination folder of a file; in the folder, only the file itself is looked up."""
+    """Return the destination folder of a file. In the folder, only the file itself is looked up."""
     folder, name = posixpath.split(path)
     status = volume.status(path)
     statuses = {} if status is None else {name: status}
@@ -103,13 +103,16 @@ def file_destination(volume: Volume, path: str) -> Destination:
 
 
 def folder_destination(volume: Volume, path: str, folders: Iterable[str], pool: WorkerPool) -> Destination:
-    """Return a folder, its entries and the entries of some subfolders; NotADirectory if ``path`` is a file.
+    """Return a folder with its entries and those of some subfolders.
 
     Args:
-        volume: the file system.
-        path: of the folder.
-        folders: names of the subfolders, at any depth, that are listed if they exist.
-        pool: the threads that list the folders.
+        volume: The file system.
+        path: The folder's path.
+        folders: The names of the subfolders, at any depth, to list if they exist.
+        pool: The threads that list the folders.
+
+    Raises:
+        NotADirectory: ``path`` is a file.
     """
     try:
         statuses = list_tree(volume, path, pool, {*folders}.__contains__)
@@ -122,10 +125,10 @@ def folder_destination(volume: Volume, path: str, folders: Iterable[str], pool: 
 
 
 def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
-    """Return the entries of a folder's manifest; empty if it is missing or cannot be read.
+    """Return the entries of a folder's manifest; empty if the manifest is missing or cannot be read.
 
     Raises:
-        HdfsUnreachable: the file system does not answer.
+        HdfsUnreachable: The file system does not respond.
     """
     try:
         text = volume.read_part(posixpath.join(folder, MANIFEST), 0, _LONGEST + 1)
@@ -147,13 +150,13 @@ def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
 
 
 class Stage:
-    """The temporary folder of an upload or a copy; if it still exists at the end of ``with``, it is removed.
+    """The temporary folder of an upload or a copy. If it still exists at the end of ``with``, it is removed.
 
-    If the destination is new, the folder is made beside it, and becomes the destination by one rename. If
-    the destination exists, the folder is made in the destination, and each file is renamed to its place.
+    If the destination is new, the folder is created next to it and then renamed to the destination. If the
+    destination exists, the folder is created inside it, and each file is renamed to its final path.
 
     Attributes:
-        sent: name of each file that was sent completely -> its length and SHA-256.
+        sent: Name of each file that was sent completely -> its length and SHA-256.
     """
 
     def __init__(self, volume: Volume, there: Destination, pool: WorkerPool) -> None:
@@ -176,12 +179,12 @@ class Stage:
             raise
 
     def send(self, file: LocalFile | RemoteFile) -> None:
-        """Send a file, without publishing it.
+        """Send a file without publishing it.
 
         Raises:
-            TransferError: the local file cannot be read, or it was changed while it was read.
-            HdfsError: an operation was refused or not answered.
-            CancelledError: other work of the same pool has failed.
+            TransferError: The local file cannot be read, or it changed while it was read.
+            HdfsError: An operation was refused or got no response.
+            CancelledError: Other work of the same pool has failed.
         """
         digest = hashlib.sha256()
         length = 0
@@ -199,21 +202,22 @@ class Stage:
         place = self._places[file.name] = posixpath.join(self._path, inside)
         self._volume.create_file(place, parts() if file.size > READ_AT_ONCE else b"".join(parts()))
         if self._volume.keeps_modes:
-            with contextlib.suppress(HdfsError, OSError):  # it has been sent, though as a file like any other
+            with contextlib.suppress(HdfsError, OSError):  # sent, but without its executable bit
                 if file.is_executable():
                     self._volume.set_mode(place, "755")
         self.sent[file.name] = (length, digest.hexdigest())
 
     def publish(self, folders: Iterable[str], *, is_upload: bool = True) -> None:
-        """Publish the files that were sent completely, and folders.
+        """Publish the completely sent files, and create folders.
 
         Args:
-            folders: names of the folders that the destination needs.
-            is_upload: replace existing files, and write the manifest.
+            folders: The names of the folders that the destination needs.
+            is_upload: Whether to replace existing files and write the manifest.
 
         Raises:
-            FileAlreadyExists: another process has made the destination, or a file that must not be replaced.
-            HdfsError: an operation was refused or not answered.
+            FileAlreadyExists: Another process has created the destination or a file that must not be
+                replaced.
+            HdfsError: An operation was refused or got no response.
         """
         there = self._there
         begun = [self._places[name] for name in self._places.keys() - self.sent.keys()]
@@ -234,7 +238,7 @@ class Stage:
         files = {name: asdict(entry) for name, entry in sorted(entries.items())}
         content = json.dumps({"version": _VERSION, "files": files}, ensure_ascii=False, indent=0).encode()
         place = posixpath.join(self._path, MANIFEST)
-        # in a thread, so that Ctrl-C waits for the answer, and no DataNode creates the file after ``_remove``
+        # in a thread: Ctrl-C waits for the response, and no DataNode creates the file after ``_remove``
         self._pool.map(lambda path: self._volume.create_file(path, content), [place])
         if self._there.exists:
             try:
@@ -243,7 +247,7 @@ class Stage:
                 logger.warning("The manifest cannot be written; these files will be sent again: %s", error)
 
     def _entries(self) -> dict[str, Entry]:
-        """Check the lengths of the files that were sent, and return their manifest entries."""
+        """Check the lengths of the sent files; return their manifest entries."""
         folders = sorted({posixpath.dirname(self._places[name]) for name in self.sent})
         found = list_folders(self._volume, "/", self._pool, folders)
         entries = {}
@@ -255,7 +259,7 @@ class Stage:
         return entries
 
     def _make_folders(self, missing: set[str]) -> None:
-        """Make the missing folders that stay empty; the others are made when something in them is made."""
+        """Create the missing folders that stay empty. The others are created with their first entry."""
         is_new = not self._there.exists
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self.sent if is_new else ())) if name}

@@ -1,4 +1,4 @@
-"""A file or folder on the cluster's file system, as a Luigi target."""
+"""Luigi targets for files and folders on the cluster's file system."""
 
 from __future__ import annotations
 
@@ -34,19 +34,21 @@ __all__ = ["HdfsFlagTarget", "HdfsTarget"]
 class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     """A file or folder on the cluster's file system: its HDFS, or a storage.
 
-    Constructing a target makes no network requests and needs no configuration. A written file appears
-    at ``close()``, complete and in one step. ``target / "metrics.json"`` is the target of a file in a folder.
+    Constructing a target makes no network requests and needs no configuration. When you write a file, the
+    complete file appears in one step at ``close()``. ``target / "metrics.json"`` is the target of a file in a
+    folder.
 
     Args:
-        path: in any form that ``luigi_pai.files.hdfs_path`` accepts; ``target.path`` is the same
-            text. If None, the target has a new temporary path, and ``is_tmp`` must be True.
-        format: one of Luigi's formats; the default is text, ``luigi.format.Nop`` is for bytes.
-        is_tmp: delete the file when the target is garbage-collected.
-        fs: the file system; by default, that of ``cluster``.
-        cluster: the NAME of [OpenPai:NAME] in luigi.cfg; if None, the cluster of ``OpenPai.current()``.
+        path: The path, in any form that ``luigi_pai.files.hdfs_path`` accepts; ``target.path`` returns it
+            unchanged. If None, the target has a new temporary path, and ``is_tmp`` must be True.
+        format: One of Luigi's formats. The default is text; use ``luigi.format.Nop`` for bytes.
+        is_tmp: Whether to delete the file when the target is garbage-collected.
+        fs: The file system. By default, the file system of ``cluster`` is used.
+        cluster: The NAME of [OpenPai:NAME] in luigi.cfg. If None, the cluster of ``OpenPai.current()`` is
+            used.
 
     Raises:
-        TypeError: the format needs Hadoop's commands.
+        TypeError: The format needs Hadoop's commands.
     """
 
     is_tmp = False
@@ -76,7 +78,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
                 tidy(volume, posixpath.dirname(place))
 
     def __truediv__(self, part: str) -> HdfsTarget:
-        """Return the target of ``part`` in this folder; ValueError if it is absolute, empty or has ``..``."""
+        """Return the target of ``part`` in this folder; ValueError if it is absolute, empty or ``..``."""
         names = str(part).split("/")
         if not str(part) or names[0] == "" or ".." in names:
             raise ValueError(f"{part!r} is not a path below {self.path}")
@@ -93,7 +95,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             "or use target.local_path if it is on a storage that this machine mounts"
         )
 
-    __iter__ = None  # so that Luigi does not take it for a list
+    __iter__ = None  # so that Luigi does not mistake it for a list
 
     def __getattr__(self, name: str) -> NoReturn:
         hint = ": open it, with target.open() as file" if name in ("read", "write", "readlines") else ""
@@ -112,14 +114,14 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
     @property
     def local_path(self) -> str:
-        """The path at which this machine has the file or folder, which need not exist: for pandas or torch.
+        """The path of the file or folder on this machine, for pandas or torch. It does not have to exist.
 
-        What another program writes there is seen before it is complete. ``temporary_path()`` avoids that:
-        ``fs.local_path`` returns the path of what it yields.
+        If another program writes to this path, readers see the file before it is complete. To avoid this, let
+        the program write to ``fs.local_path`` of the path that ``temporary_path()`` yields.
 
         Raises:
-            HdfsError: this machine does not mount the file system, because it is an HDFS.
-            ConfigError: the storage is not mounted on this machine.
+            HdfsError: The file system is HDFS, which is not mounted on this machine.
+            ConfigError: The storage is not mounted on this machine.
         """
         return self.fs.local_path(self.path)
 
@@ -139,11 +141,12 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """Open the file.
 
         Args:
-            mode: ``r`` to read or ``w`` to write. When writing, ``close()`` replaces the file; after an
+            mode: ``r`` to read or ``w`` to write. When you write, ``close()`` replaces the file. After an
                 exception inside ``with``, the file is not replaced.
 
         Raises:
-            HdfsError: there is no file to read, or the file system fails, also at reading or closing.
+            HdfsError: The file to read does not exist, or the file system fails. Reading and closing can
+                also raise it.
             ValueError: ``mode`` is neither ``r`` nor ``w``.
         """
         if mode == "r":
@@ -163,18 +166,18 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         raise ValueError(f"mode {mode!r}: only 'r' and 'w'; for bytes use format=luigi.format.Nop")
 
     def remove(self, skip_trash: bool = True) -> None:  # noqa: FBT001, FBT002 - Luigi's signature
-        """Delete the file or folder for good, see ``FileSystem.remove``."""
+        """Delete the file or folder permanently; see ``FileSystem.remove``."""
         self.fs.remove(self.path, skip_trash=skip_trash)
 
     @contextlib.contextmanager
     def temporary_path(self) -> Iterator[str]:
-        """Yield a temporary path, which is renamed to this target's path at the end of ``with``.
+        """Yield a temporary path. At the end of ``with``, it is renamed to this target's path.
 
-        After an exception inside ``with``, the temporary path is deleted instead.
+        After an exception inside ``with``, it is deleted instead.
         """
         path = self.path.rstrip("/")
         volume, place = self.fs.at(path)
-        # make a folder in the hidden folder, which ``tidy`` (in any process) would remove while it is empty
+        # create a folder in the hidden folder, which ``tidy`` (in any process) would remove while it is empty
         own = temporary_path(path, volume.owner)
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
@@ -186,8 +189,9 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             discard(volume, folder)
 
     def glob_exists(self, expected_files: int) -> bool:
-        """Return whether the number of files that match ``*``, ``?``, ``[a-c]``, ``{a,b}`` is as expected.
+        """Return whether exactly ``expected_files`` files match the path.
 
+        The path may contain ``*``, ``?``, ``[a-c]`` and ``{a,b}``.
         As in Luigi's hadoop client, the entries of a matching folder are counted instead of the folder.
         Temporary files are not counted.
         """
@@ -221,15 +225,15 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
     ``target / "part-00000"`` is the HdfsTarget of a file in the folder.
 
     Args:
-        path: of the folder; it ends in ``/``.
-        format: as for HdfsTarget.
-        client: the same as ``fs``, by Luigi's name for it.
-        flag: the name of the flag file in the folder.
-        fs: the file system; by default, that of ``cluster``.
-        cluster: as for HdfsTarget.
+        path: The folder's path, which ends in ``/``.
+        format: The same as for HdfsTarget.
+        client: Luigi's name for ``fs``.
+        flag: The name of the flag file in the folder.
+        fs: The file system. By default, the file system of ``cluster`` is used.
+        cluster: The same as for HdfsTarget.
 
     Raises:
-        ValueError: the path does not end in ``/``.
+        ValueError: The path does not end in ``/``.
     """
 
     def __init__(
@@ -264,7 +268,7 @@ def _temporary_path() -> str:
 
 
 def _byte_format(given: Any) -> Any:
-    """Return a format for streams of bytes: ``given``, without Luigi's PlainFormat, which runs hadoop."""
+    """Return a format for byte streams: ``given``, without Luigi's PlainFormat, which runs hadoop."""
     plain = luigi.contrib.hdfs.PlainFormat
     if given is None:
         return luigi.format.get_default_format()
@@ -279,7 +283,7 @@ def _byte_format(given: Any) -> Any:
 
 
 def _abort_together(pipe: Any, writer: HdfsWriter) -> None:
-    """Let ``pipe.abort()`` also abort the writer, because Luigi's process pipes (gzip) do not pass it on."""
+    """Make ``pipe.abort()`` also abort the writer, because Luigi's process pipes (gzip) do not do so."""
     while pipe is not None and pipe is not writer:
         inner = vars(pipe).get("_output_pipe", vars(pipe).get("_stream"))
         if isinstance(pipe, luigi.format.OutputPipeProcessWrapper):

@@ -1,9 +1,9 @@
-"""The names of temporary files on the cluster and on this machine, and the removal of abandoned ones.
+"""Names temporary files on the cluster and on this machine, and removes abandoned ones.
 
-On the cluster, incomplete files are in a hidden folder beside their destination,
+On the cluster, incomplete files are in a hidden folder next to their destination,
 ``.luigi-pai-tmp-USER``, which is removed when it is empty. The files' names, ``HOST-PID-UNIQUE.NAME``,
-identify the process that writes them; HOST is an id of one boot of a machine, or of one start of a
-container on it. On this machine, incomplete files are beside their destination, as
+identify the process that writes them. HOST is an id of one boot of a machine, or of one start of a
+container on it. On this machine, incomplete files are next to their destination, as
 ``.luigi-pai-tmp-HOST-PID-UNIQUE.NAME``.
 """
 
@@ -33,24 +33,24 @@ logger = logging.getLogger("luigi-interface")
 
 _FOLDER = f"{OURS}tmp-"
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(?:\..*)?", re.DOTALL)
-_ABANDONED = 2 * 24 * 3600  # seconds without a change after which a file of another machine is abandoned
+_ABANDONED = 2 * 24 * 3600  # a file of another machine is abandoned after this many seconds without a change
 _LONGEST_STEM = 50  # maximum number of characters of a file's name in its temporary name
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether this is the name of a folder of temporary files, or of a local temporary file."""
+    """Return whether a name is that of a folder of temporary files or of a local temporary file."""
     return name.startswith(_FOLDER)
 
 
 def temporary_path(path: str, user: str) -> str:
-    """Return a new temporary path beside a path, which may be a URI. Nothing is made."""
+    """Return a new temporary path next to a path, which may be a URI. No file is created."""
     folder, name = posixpath.split(path.rstrip("/"))
     hidden = _FOLDER + re.sub(r"[^\w.-]", "_", user)
     return f"{folder.rstrip('/')}/{hidden}/{unique()}.{name[-_LONGEST_STEM:]}"
 
 
 def discard(volume: Volume, path: str) -> None:
-    """Remove what is at a temporary path, and tidy its folder; errors are not raised."""
+    """Remove the file or folder at a temporary path, and tidy its folder; errors are not raised."""
     with contextlib.suppress(HdfsError):
         volume.remove(path, recursive=True)
     tidy(volume, posixpath.dirname(path))
@@ -59,8 +59,9 @@ def discard(volume: Volume, path: str) -> None:
 def tidy(volume: Volume, folder: str) -> None:
     """Remove a folder of temporary files if it is empty, else the abandoned files in it.
 
-    Files of this user are abandoned if their process ran on this machine and has ended, or if they are of
-    another machine and have not changed for two days. Removals and errors are logged; errors are not raised.
+    A file of this user is abandoned if its process ran on this machine and is no longer running, or if
+    another machine wrote it and it has not changed for two days. Removals and errors are logged; errors are
+    not raised.
     """
     if not is_temporary(posixpath.basename(folder)):
         return
@@ -80,14 +81,14 @@ def tidy(volume: Volume, folder: str) -> None:
 def remove_abandoned(
     volume: Volume, folder: str, status: FileStatus, age: float = math.inf, prefix: str = ""
 ) -> bool:
-    """Remove a temporary file of this user that is abandoned; return whether it was.
+    """Remove a temporary file of this user if it is abandoned; return whether it was.
 
     Args:
-        volume: the file system.
-        folder: its folder.
-        status: its FileStatus.
-        age: seconds without a change after which it is abandoned, whoever has written it.
-        prefix: what comes before ``unique()`` in its name.
+        volume: The file system.
+        folder: The file's folder.
+        status: The file's FileStatus.
+        age: Seconds without a change after which the file is abandoned, no matter which process wrote it.
+        prefix: The part of the file's name before ``unique()``.
     """
     name, changed = status["pathSuffix"], status["modificationTime"] / 1000
     is_old = changed < time.time() - age or is_abandoned(name.removeprefix(prefix), changed)
@@ -99,7 +100,7 @@ def remove_abandoned(
 
 
 def local_temporary(place: Path) -> Path:
-    """Return a new temporary path beside a local file."""
+    """Return a new temporary path next to a local file."""
     return place.with_name(f"{_FOLDER}{unique()}.{place.name[-_LONGEST_STEM:]}")
 
 
@@ -116,9 +117,9 @@ def tidy_local(folder: Path) -> None:
 
 
 def is_abandoned(name: str, changed: float) -> bool:
-    """Return whether a temporary file is abandoned, by its name and its last change in seconds since 1970.
+    """Return whether a temporary file is abandoned, given its name and last change in seconds since 1970.
 
-    Its name begins with ``unique()`` of the process that wrote it.
+    The name starts with ``unique()`` of the process that wrote the file.
     """
     match = _NAME.fullmatch(name)
     if not match or match[1] != _host():
@@ -131,13 +132,13 @@ def is_abandoned(name: str, changed: float) -> bool:
 
 
 def unique() -> str:
-    """Return the beginning of the name of a temporary file, which identifies this process."""
+    """Return the start of a temporary file's name, which identifies this process."""
     return f"{_host()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
 
 
 @functools.cache
 def _host() -> str:
-    """Return an id of this boot of the machine, or start of the container, within which PIDs are unique."""
+    """Return an id of this boot of the machine or start of the container. PIDs are unique within it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
         here = boot + os.readlink("/proc/self/ns/pid")  # noqa: PTH115  it is no path

@@ -1,4 +1,4 @@
-"""Parallel uploads to the cluster and downloads. Unchanged files are skipped; no file appears incomplete."""
+"""Parallel uploads and downloads. Unchanged files are skipped, and files appear only when complete."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ logger = logging.getLogger("luigi-interface")
 
 _STEP = 1024
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_TRIES = 3  # number of retries if uploads from other machines create the destination meanwhile
+_TRIES = 3  # number of tries if uploads from other machines create the destination meanwhile
 _NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """The summary of an upload or a download; as text, one line.
+    """The summary of an upload or a download. ``str()`` returns it as one line.
 
     Attributes:
         done: ``uploaded`` or ``downloaded``.
-        destination: as given.
-        moved: number of new and changed files, which were sent or fetched.
-        files: number of all files.
-        size: bytes that were sent or fetched.
-        left_out: names of the files and folders that an upload left out, as they may contain credentials.
+        destination: The destination as you passed it.
+        moved: The number of new and changed files, which were sent or fetched.
+        files: The number of all files.
+        size: The number of bytes that were sent or fetched.
+        left_out: The names of the files and folders that an upload left out because they may contain
+            credentials.
     """
 
     done: str
@@ -65,7 +66,7 @@ class Transfer:
 
 
 def readable(size: float) -> str:
-    """Return a number of bytes as ``512 B``, ``12 KiB`` or ``1.5 GiB``."""
+    """Format a number of bytes: ``512 B``, ``12 KiB`` or ``1.5 GiB``."""
     units = iter(_UNITS)
     unit = next(units)
     while round(size) >= _STEP and unit != _UNITS[-1]:
@@ -75,9 +76,9 @@ def readable(size: float) -> str:
 
 
 def upload(fs: FileSystem, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS) -> Transfer:
-    """Send a local file, or the content of a folder, to the cluster; only new and changed files are sent.
+    """Send a local file or the content of a folder to the cluster. Only new and changed files are sent.
 
-    It takes the arguments of ``Upload``, and raises the errors of ``Upload`` and of ``Upload.send()``.
+    The arguments are those of ``Upload``; the errors are those of ``Upload`` and ``Upload.send()``.
     """
     return Upload(fs, local, destination, jobs=jobs).send()
 
@@ -86,15 +87,15 @@ class Upload:
     """An upload of a local file or folder. The constructor makes no network requests.
 
     Args:
-        fs: the file system.
-        local: the file or folder.
-        destination: a path in any form that ``hdfs_path`` accepts. If ``local`` is a folder, its content is
-            sent to the folder of this path. If ``local`` is a file, this is the path of the new file, or
-            of a folder for it; if this folder does not exist, the path must end with ``/``.
-        jobs: maximum number of files that are sent at the same time.
+        fs: The file system.
+        local: The file or folder to send.
+        destination: A path in any form that ``hdfs_path`` accepts. If ``local`` is a folder, its content is
+            sent to the folder at this path. If ``local`` is a file, this is the path of the new file or of a
+            folder for it. If this folder does not exist, the path must end with ``/``.
+        jobs: The maximum number of files to send at the same time.
 
     Raises:
-        TransferError: some files cannot be sent; ``problems`` of the error name all of these files.
+        TransferError: Some files cannot be sent. The error's ``problems`` name all of them.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Upload:
         self._tree = self._read_tree()
 
     def goals(self) -> dict[tuple[str, str], LocalFile]:
-        """Return the files to send by server and absolute path there."""
+        """Return a dict from (server, absolute path there) to each file to send."""
         folder = posixpath.dirname(self._path) if self._tree.is_file else self._path
         files = self._tree.files.items()
         return {(self._volume.server, posixpath.join(folder, name)): file for name, file in files}
@@ -118,10 +119,10 @@ class Upload:
         """Send the new and changed files.
 
         Raises:
-            HdfsError: an operation was refused or not answered. Files that were sent completely before the
+            HdfsError: An operation was refused or got no response. Files that were sent completely before the
                 error are published if possible, and the next upload sends the others.
-            TransferError: a local file could not be read to its end, or a name is a file on this machine
-                and a folder on the cluster, or the reverse.
+            TransferError: A local file could not be read to its end, or a name is a file on this machine but
+                a folder on the cluster, or vice versa.
         """
         with one_at_a_time("upload", f"{self._volume.server}{self._path}"):
             for _try in range(_TRIES):
@@ -171,7 +172,7 @@ class Upload:
         return local_tree(self._local, name, self._volume.refused)
 
     def _send_files(self, files: list[LocalFile], there: Destination) -> None:
-        """Send files and publish them. If one file fails, publish the files that were sent completely."""
+        """Send files and publish them. If a file fails, publish the files that were sent completely."""
         with Stage(self._volume, there, self._pool) as stage:
             try:
                 self._pool.map(stage.send, files)
@@ -192,21 +193,21 @@ def _is_same(file: LocalFile, there: Destination) -> bool:
 
 
 def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
-    """Fetch a file, or the content of a folder, from the cluster; only new and changed files are fetched.
+    """Fetch a file or the content of a folder from the cluster. Only new and changed files are fetched.
 
-    Fetched files get the modification time that they have there, because the next download compares size
-    and time. Files that are only on this machine are not removed.
+    Fetched files keep the modification time that they have on the cluster, because the next download compares
+    size and time. Files that are only on this machine are not removed.
 
     Args:
-        fs: the file system.
-        path: in any form that ``hdfs_path`` accepts.
-        local: if ``path`` is a folder, the folder that gets its content. If ``path`` is a file, the path of
-            the new file, or of a folder for it; if this folder does not exist, the path must end with ``/``.
-        jobs: maximum number of files that are fetched at the same time.
+        fs: The file system.
+        path: The path to fetch, in any form that ``hdfs_path`` accepts.
+        local: If ``path`` is a folder, the local folder for its content. If ``path`` is a file, the path of
+            the new file or of a folder for it. If this folder does not exist, the path must end with ``/``.
+        jobs: The maximum number of files to fetch at the same time.
 
     Raises:
-        HdfsError: there is no such file or folder, or an operation was refused or not answered.
-        TransferError: files cannot be written. Files that were fetched before are not removed.
+        HdfsError: The file or folder does not exist, or an operation was refused or got no response.
+        TransferError: Files cannot be written. Files that were already fetched are not removed.
     """
     volume, place = fs.at(path)
     pool, goal = WorkerPool(jobs), Path(local)
@@ -249,7 +250,7 @@ def _is_here(file: RemoteFile, place: Path) -> bool:
 
 
 def _fetch(file: RemoteFile, place: Path, pool: WorkerPool) -> None:
-    """Fetch one file; it appears under its name when it is complete."""
+    """Fetch one file. It gets its final name when it is complete."""
     pool.advance(1)
     incomplete = local_temporary(place)
     try:
@@ -262,7 +263,7 @@ def _fetch(file: RemoteFile, place: Path, pool: WorkerPool) -> None:
     except OSError as error:
         raise _cannot_write(place, error) from error
     finally:
-        with contextlib.suppress(OSError):  # OSError: it was renamed already, or the disk has failed
+        with contextlib.suppress(OSError):  # OSError: it has already been renamed, or the disk has failed
             incomplete.unlink()
 
 

@@ -1,4 +1,4 @@
-"""The files of a folder, or one file: on this machine, to send, or on the cluster, to fetch or to copy."""
+"""The files of a folder, or one file: on this machine to send, or on the cluster to fetch or copy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger("luigi-interface")
 File = TypeVar("File")
 
 READ_AT_ONCE = 1024 * 1024
-"""Maximum number of bytes of a file that each thread has in memory."""
+"""Maximum number of bytes of a file that each thread keeps in memory."""
 MANIFEST = f"{OURS}manifest.json"
 
 
@@ -38,10 +38,10 @@ class Tree(Generic[File]):
     """The files of a folder, or one file.
 
     Attributes:
-        files: by name.
-        folders: names of all folders below the folder, parents first.
-        is_file: whether the tree is one file, not a folder.
-        left_out: names of the files and folders that are never sent, because they may contain credentials.
+        files: Name -> file.
+        folders: The names of all folders below the folder, parents first.
+        is_file: Whether the tree is one file instead of a folder.
+        left_out: The names of the files and folders that are never sent because they may contain credentials.
     """
 
     files: dict[str, File]
@@ -55,9 +55,10 @@ class LocalFile:
     """A local file to send.
 
     Attributes:
-        name: its path in the folder that is sent, with ``/``; its new name if only this file is sent.
-        place: its path on this machine.
-        size: in bytes.
+        name: Its path relative to the folder that is sent, with ``/``; its new name if only this file is
+            sent.
+        place: Its path on this machine.
+        size: Its size in bytes.
     """
 
     name: str
@@ -68,8 +69,8 @@ class LocalFile:
         """Yield the content in parts.
 
         Raises:
-            TransferError: the file cannot be read, or was changed while it was read, so that the parts may be
-                of different versions.
+            TransferError: The file cannot be read, or it changed while it was read, so that the parts may
+                come from different versions.
         """
         try:
             with self.place.open("rb") as opened:
@@ -87,7 +88,7 @@ class LocalFile:
         return bool(self.place.stat().st_mode & stat.S_IXUSR)
 
     def sha256(self) -> str:
-        """Return the checksum of the content in hex; raises what ``parts()`` raises."""
+        """Return the checksum of the content in hex; raises the same errors as ``parts()``."""
         digest = hashlib.sha256()
         for part in self.parts():
             digest.update(part)
@@ -98,12 +99,12 @@ class LocalFile:
 
 
 def local_tree(place: Path, name: str, refused: str = "") -> Tree[LocalFile]:
-    """Return the tree of a local file or folder; a file gets the name ``name``.
+    """Return the tree of a local file or folder. A file gets the name ``name``.
 
-    No name may have a character of ``refused``, the ``Volume.refused`` of the file system that gets the tree.
+    Names must not contain characters of ``refused``, which is ``Volume.refused`` of the destination.
 
     Raises:
-        TransferError: some files cannot be sent; its ``problems`` have all of them.
+        TransferError: Some files cannot be sent. The error's ``problems`` name all of them.
     """
     try:
         found = place.stat()
@@ -121,7 +122,7 @@ def local_tree(place: Path, name: str, refused: str = "") -> Tree[LocalFile]:
 
 
 def folder_tree(folder: Path, refused: str = "") -> Tree[LocalFile]:
-    """Return the tree of a folder without ignored files; raises as ``local_tree``."""
+    """Return the tree of a folder without ignored files; raises the same errors as ``local_tree``."""
     found = folder_contents(folder, check_name=partial(_wrong_with, refused=refused))
     _check(folder, found.problems)
     files = {
@@ -147,11 +148,11 @@ class RemoteFile:
     """A file on the cluster.
 
     Attributes:
-        volume: the file system.
-        path: its absolute path.
-        name: its path relative to the tree's folder, with ``/``; its file name if the tree is this one file.
-        size: its size in bytes.
-        time: the time of its last change, in ms since 1970.
+        volume: The file system.
+        path: Its absolute path.
+        name: Its path relative to the tree's folder, with ``/``; its file name if the tree is only this file.
+        size: Its size in bytes.
+        time: The time of its last change, in ms since 1970.
     """
 
     volume: Volume
@@ -161,11 +162,11 @@ class RemoteFile:
     time: int
 
     def is_executable(self) -> bool:
-        """Return False: copies have the modes of new files."""
+        """Return False, because copies get the modes of new files."""
         return False
 
     def parts(self) -> Generator[bytes, None, None]:
-        """Yield the content in parts; HdfsError if it cannot be read to its end."""
+        """Yield the content in parts; raise HdfsError if it cannot be read to its end."""
         with self.volume.open_reader(self.path) as reader:
             while part := reader.read(READ_AT_ONCE):
                 yield part
@@ -193,9 +194,10 @@ def remote_tree(volume: Volume, path: str, pool: WorkerPool) -> Tree[RemoteFile]
 def list_tree(
     volume: Volume, path: str, pool: WorkerPool, descend: Callable[[str], bool]
 ) -> dict[str, FileStatus]:
-    """Return, by name, the FileStatus of each entry of a folder and of subfolders that ``descend`` accepts.
+    """Return a dict from name to FileStatus for the entries of a folder and of its subfolders.
 
-    Names in subfolders are paths with ``/``; a subfolder comes before its entries.
+    Only subfolders that ``descend`` accepts are listed. Names in subfolders are paths with ``/``; a subfolder
+    comes before its entries.
     """
     found = level = list_folders(volume, path, pool, [""])
     while folders := [name for name, status in level.items() if is_folder(status) and descend(name)]:
@@ -205,7 +207,7 @@ def list_tree(
 
 
 def list_folders(volume: Volume, path: str, pool: WorkerPool, names: list[str]) -> dict[str, FileStatus]:
-    """Return, by name below ``path``, the FileStatus of each entry of some folders below it."""
+    """Return a dict from name below ``path`` to FileStatus for each entry of some folders below it."""
     folders = [posixpath.join(path, name).rstrip("/") or "/" for name in names]
     return {
         posixpath.join(name, entry["pathSuffix"]): entry
@@ -215,7 +217,7 @@ def list_folders(volume: Volume, path: str, pool: WorkerPool, names: list[str]) 
 
 
 def is_folder(status: Mapping[str, Any]) -> bool:
-    """Return whether a FileStatus belongs to a folder."""
+    """Return whether a FileStatus describes a folder."""
     return bool(status["type"] == "DIRECTORY")
 
 
@@ -224,6 +226,6 @@ def _file(volume: Volume, path: str, name: str, status: Mapping[str, Any]) -> Re
 
 
 def _is_content(name: str) -> bool:
-    """Return whether a name belongs to a file or folder that is neither a manifest nor temporary."""
+    """Return whether the file or folder with this name is neither a manifest nor temporary."""
     own = posixpath.basename(name)
     return own != MANIFEST and not is_temporary(own)

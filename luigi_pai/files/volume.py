@@ -1,4 +1,4 @@
-"""Volume: the operations that everything in this room needs of a file system."""
+"""Volume: the operations of a file system on which this package's targets and transfers are built."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _WILDCARD = re.compile(r"[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
 
 FileStatus = dict[str, Any]
-"""A file or folder as WebHDFS describes it.
+"""The description of a file or folder in the format of WebHDFS.
 
 ``pathSuffix`` is its name in a listing, ``type`` is ``FILE``, ``DIRECTORY`` or ``SYMLINK``, ``length`` is in
 bytes, ``modificationTime`` in ms since 1970, ``permission`` is octal; ``owner`` and ``group`` are names.
@@ -30,15 +30,16 @@ bytes, ``modificationTime`` in ms since 1970, ``permission`` is octal; ``owner``
 class Volume(abc.ABC):
     """A file system of the cluster: an HDFS, or a storage that is mounted on this machine.
 
-    Paths are absolute and normalised. Methods raise HdfsError, whose ``exception`` is the name that HDFS has
-    for the error. What is atomic: of several ``create_file`` or ``rename_to`` (except with ``OVERWRITE``) to
-    one path, at most one succeeds; ``rename_to`` shows its destination either before or after it.
+    Paths are absolute and normalised. Methods raise HdfsError, whose ``exception`` is HDFS's name for the
+    error. Two operations are atomic: if several ``create_file`` or ``rename_to`` (except with ``OVERWRITE``)
+    have the same destination, at most one succeeds; and readers see the destination of ``rename_to`` either
+    as it was before or as it is afterwards.
     """
 
     refused = ""
-    """Characters that no name of a file or folder may have, beside ``/``."""
+    """Characters, in addition to ``/``, that names of files and folders must not contain."""
     keeps_modes = False
-    """Whether uploads keep the executable bit, which containers of HDFS jobs do not get."""
+    """Whether uploads keep the executable bit. Containers do not see this bit on HDFS."""
 
     @property
     @abc.abstractmethod
@@ -48,17 +49,17 @@ class Volume(abc.ABC):
     @property
     @abc.abstractmethod
     def server(self) -> str:
-        """What error texts call the file system."""
+        """The name of the file system in error messages."""
 
     @abc.abstractmethod
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
-        """Return the error of an operation that failed; ``about`` has arguments of ``errors.failed``."""
+        """Return the error of a failed operation. ``about`` contains arguments of ``errors.failed``."""
 
     @abc.abstractmethod
     def local_path(self, path: str) -> str:
-        """Return the path on this machine; HdfsError if this machine does not mount the file system."""
+        """Return the path on this machine; raise HdfsError if the file system is not mounted on it."""
 
-    # lookups
+    # looking up
 
     @abc.abstractmethod
     def file_status(self, path: str) -> FileStatus:
@@ -70,7 +71,7 @@ class Volume(abc.ABC):
 
     @abc.abstractmethod
     def count(self, path: str) -> tuple[int, int, int]:
-        """Return the bytes, folders and files of a path and all below it; a folder counts itself."""
+        """Return how many bytes, folders and files a path and its content have; a folder counts itself."""
 
     def status(self, path: str) -> FileStatus | None:
         """Return the FileStatus of a file or folder; None if it does not exist."""
@@ -84,7 +85,7 @@ class Volume(abc.ABC):
         return status is not None and status["type"] == "DIRECTORY"
 
     def list_folder(self, path: str) -> list[FileStatus]:
-        """Return the FileStatus of each entry of a folder; NotADirectory if it is a file."""
+        """Return the FileStatus of each entry of a folder; raise NotADirectory if it is a file."""
         found = self.list_status(path)
         if [status["pathSuffix"] for status in found] == [""]:
             step, reason = "name another folder, or remove the file", "it is a file, not a folder"
@@ -92,10 +93,10 @@ class Volume(abc.ABC):
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, FileStatus]]:
-        """Yield path and FileStatus of a file, or of each entry of a folder.
+        """Yield path and FileStatus of a file or of each entry of a folder.
 
-        With ``recursive``, everything in its subfolders is yielded as well. Subfolders that are removed
-        meanwhile, such as folders of temporary files, are skipped.
+        With ``recursive``, the content of subfolders is also yielded. Subfolders that are removed meanwhile,
+        such as folders of temporary files, are skipped.
         """
         for status in self.list_status(path):
             below = posixpath.join(path, name) if (name := status["pathSuffix"]) else path
@@ -125,7 +126,7 @@ class Volume(abc.ABC):
     ) -> Iterator[tuple[str, FileStatus | None]]:
         """Yield path and FileStatus of the entries of ``folders`` whose names match ``part``.
 
-        If ``part`` has no wildcard, its paths are yielded without a look-up, and each FileStatus is None.
+        If ``part`` has no wildcard, the paths are yielded without a lookup, and each FileStatus is None.
         """
         if not _WILDCARD.search(part):
             yield from ((posixpath.join(folder, part), None) for folder in folders)
@@ -142,40 +143,40 @@ class Volume(abc.ABC):
 
     @abc.abstractmethod
     def open_reader(self, path: str) -> BinaryIO:
-        """Open a file for reading. Its whole content is of one version of the file."""
+        """Open a file for reading. All of the content comes from a single version of the file."""
 
     @abc.abstractmethod
     def read_part(self, path: str, offset: int, most: int) -> bytes:
-        """Return at most ``most`` bytes of a file from ``offset`` on, which must be before the file's end."""
+        """Return at most ``most`` bytes of a file, starting at ``offset``, which must be before its end."""
 
     def read_rest(self, path: str, offset: int, most: int) -> bytes:
-        """Return a file from ``offset`` on; raise ``too_large`` if these are more than ``most`` bytes."""
+        """Return a file from ``offset`` to its end; raise ``too_large`` for more than ``most`` bytes."""
         data = self.read_part(path, offset, most + 1)
         if len(data) > most:
             raise self.too_large(path, most)
         return data
 
     def too_large(self, path: str, most: int) -> HdfsError:
-        """Return the error of a file that has more bytes than it may have."""
+        """Return the error for a file that is too large."""
         return self.failed("OPEN", path, f"it has more than {most:,} bytes", next_step="remove the file")
 
     @abc.abstractmethod
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
-        """Write a new file, and make its folder if the folder is missing; an error if the file exists."""
+        """Write a new file; create its folder if it is missing; raise an error if the file exists."""
 
     @abc.abstractmethod
     def append(self, path: str, data: bytes) -> None:
-        """Add data to the end of a file."""
+        """Append data to a file."""
 
     # changes
 
     @abc.abstractmethod
     def make_folders(self, path: str) -> None:
-        """Make a folder and its parents; NotADirectory if the path or a parent is a file."""
+        """Create a folder and its parents; raise NotADirectory if the path or a parent is a file."""
 
     @abc.abstractmethod
     def share_folder(self, path: str) -> None:
-        """Make a folder and let containers write into it, whatever user they run as; HDFS needs neither."""
+        """Create a folder that containers of any user can write to. On HDFS, this does nothing."""
 
     @abc.abstractmethod
     def remove(self, path: str, *, recursive: bool) -> bool:
@@ -186,14 +187,15 @@ class Volume(abc.ABC):
         """Rename a path.
 
         Args:
-            path: what to rename.
-            destination: the new path. Without ``options``, an existing folder gets the path as an entry.
+            path: The path to rename.
+            destination: The new path. Without ``options``, if this is an existing folder, the path is moved
+                into it.
             options: ``NONE`` to rename to exactly ``destination``, with an error if it exists; ``OVERWRITE``
                 to replace an existing file.
 
         Returns:
-            whether the path was renamed; None if it was, to exactly ``destination``. False without
-            ``options`` if ``destination`` exists or ``path`` does not.
+            None if the path was renamed to exactly ``destination``; otherwise, whether it was renamed.
+            Without ``options``, False if ``destination`` exists or ``path`` does not.
         """
 
     @abc.abstractmethod
@@ -206,7 +208,7 @@ class Volume(abc.ABC):
 
 
 def _without_braces(pattern: str) -> Iterator[str]:
-    """Yield the patterns without braces: ``a{b,c}`` yields ``ab`` and ``ac``."""
+    """Expand the braces of a pattern: ``a{b,c}`` yields ``ab`` and ``ac``."""
     braces = _BRACES.search(pattern)
     if not braces:
         yield pattern

@@ -1,4 +1,4 @@
-"""A file on the cluster, open for writing: gathered on this machine, sent, and published by a rename."""
+"""Writes a file on the cluster: collects the data on this machine, sends them and renames the file."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ logger = logging.getLogger("luigi-interface")
 
 _MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # HDFS may send these if the destination exists
 _PART = 1024 * 1024  # maximum number of bytes in memory; a larger file is sent in parts of this size
-_LATE = 0.5  # seconds after a broken connection in which a DataNode may still create the file
+_LATE = 0.5  # seconds during which a DataNode may still create the file after a broken connection
 
 
 def rename_exactly(volume: Volume, path: str, goal: str) -> None:
-    """Rename to exactly ``goal`` in one step; FileAlreadyExists if ``goal`` is a file or a folder."""
+    """Rename to exactly ``goal`` in one step; raise FileAlreadyExists if ``goal`` is a file or a folder."""
     try:
         done = volume.rename_to(path, goal, "NONE")
     except HdfsError as error:
@@ -39,7 +39,8 @@ def rename_exactly(volume: Volume, path: str, goal: str) -> None:
 def replace(volume: Volume, path: str, goal: str) -> None:
     """Rename to exactly ``goal`` in one step, replacing an existing file.
 
-    On a server without rename2 (HttpFS), the existing file is first renamed aside, and back after an error.
+    On a server without rename2 (HttpFS), the existing file is first renamed to a temporary name. After an
+    error, it is renamed back.
     """
     done = volume.rename_to(path, goal, "OVERWRITE")
     if done is False:
@@ -76,7 +77,7 @@ def _check_exact(volume: Volume, path: str, goal: str, *, done: bool | None) -> 
 
 
 def not_renamed(volume: Volume, path: str, goal: str) -> HdfsError:
-    """Return the error of a rename that the server answered with false."""
+    """Return the error for a rename to which the server responded with false."""
     if not volume.status(path):
         return volume.failed("RENAME", path, "nothing is there", exception="FileNotFoundException")
     if volume.status(goal):
@@ -91,14 +92,14 @@ def _exists(volume: Volume, path: str, goal: str) -> HdfsError:
 class HdfsWriter(io.BufferedIOBase):
     """A file on the cluster, open for writing. At ``close()``, the complete file appears in one step.
 
-    Until then, the data are gathered in memory or, if they have more than 1 MiB, in a file in this machine's
-    temporary folder. ``close()`` sends them to a temporary file in a hidden folder beside the destination,
-    checks the length of this file and renames it. After ``abort()``, or an exception inside ``with``, nothing
-    is sent. If sending fails, the temporary file is deleted; after a killed process, ``tidy`` deletes it.
+    Until then, the data are collected in memory or, if there is more than 1 MiB, in a file in this machine's
+    temporary folder. ``close()`` sends them to a temporary file in a hidden folder next to the destination,
+    checks the length of this file and renames it. After ``abort()`` or an exception inside ``with``, nothing
+    is sent. If sending fails, the temporary file is deleted. If the process is killed, ``tidy`` deletes it.
 
     Args:
-        volume: the file system.
-        path: the absolute path of the file on it. The constructor makes the file's folder.
+        volume: The file system.
+        path: The absolute path of the file on it. The constructor creates the file's folder.
     """
 
     def __init__(self, volume: Volume, path: str) -> None:
@@ -114,15 +115,15 @@ class HdfsWriter(io.BufferedIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Add bytes to the file; OSError if the disk of this machine is full."""
+        """Write bytes to the file; raise OSError if this machine's disk is full."""
         if self.closed:
             raise ValueError(f"write to closed file {self.name}")
         if self._is_shared:
-            self._file.seek(0, os.SEEK_END)  # the process that has the descriptor may have written to it
+            self._file.seek(0, os.SEEK_END)  # a process with the descriptor may have written to it
         return self._file.write(data)
 
     def fileno(self) -> int:
-        """Return the descriptor of the local file, for a process to write to."""
+        """Return the descriptor of the local file, so that a process can write to it."""
         self._is_shared = True
         descriptor = self._file.fileno()
         self._file.flush()
@@ -132,7 +133,7 @@ class HdfsWriter(io.BufferedIOBase):
         """Send the file and publish it.
 
         Raises:
-            HdfsError: the file could not be written or renamed, so it is not published.
+            HdfsError: The file could not be written or renamed, so it is not published.
         """
         if self.closed:
             return
@@ -142,7 +143,7 @@ class HdfsWriter(io.BufferedIOBase):
             self.abort()
 
     def abort(self) -> None:
-        """Discard the data, and publish nothing. After ``close()``, this does nothing."""
+        """Discard the data and publish nothing. After ``close()``, this does nothing."""
         self._file.close()
         super().close()
 
@@ -153,7 +154,7 @@ class HdfsWriter(io.BufferedIOBase):
             self.abort()
 
     def __del__(self) -> None:
-        """Publish nothing, because the file of a writer that was not closed is not complete."""
+        """Publish nothing: if the writer was not closed, its file is not complete."""
         with contextlib.suppress(AttributeError):  # if the constructor has failed
             self.abort()
 

@@ -1,1 +1,1 @@
-"""The files that leave this machine: which files of a folder are sent, and which are never sent."""
+"""Selects the files that leave this machine: which files of a folder are sent, and which never are."""

@@ -1,4 +1,4 @@
-"""The files of a folder that are sent: the one rule for uploads and for the packages of a PaiPythonTask."""
+"""Selects the files of a folder to send, for both uploads and the packages of a PaiPythonTask."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 OURS = ".luigi-pai-"
-"""The names of the files that this package itself keeps in folders start like this; they are not sent."""
+"""The prefix of files that this package itself keeps in folders. These files are not sent."""
 CACHES = ("__pycache__/", "*.pyc", ".venv/")
-"""Rules for files that are not sent because nobody needs them; rules in the ignore file can override them."""
+"""Rules for files that nobody needs, so they are not sent. Rules in the ignore file can override them."""
 
 _IGNORE_FILE = ".paiignore"
 _FOLDER_MATCHED = "ps_d"  # the group in pathspec's regular expressions that matches the "/" after a folder
@@ -28,13 +28,13 @@ _FOLDER_MATCHED = "ps_d"  # the group in pathspec's regular expressions that mat
 
 @dataclass(frozen=True)
 class Contents:
-    """The content of a folder that is sent.
+    """The content of a folder to send.
 
     Attributes:
-        files: by name, which is a path in the folder with ``/``; ``stat()`` of each is cached.
-        folders: names of all folders below the folder, parents first.
-        left_out: names of the files and folders that are never sent, because they may contain credentials.
-        problems: the files that cannot be sent.
+        files: Name -> file. A name is a path relative to the folder, with ``/``; ``stat()`` is cached.
+        folders: The names of all folders below the folder, parents first.
+        left_out: The names of the files and folders that are never sent because they may contain credentials.
+        problems: The files that cannot be sent.
     """
 
     files: dict[str, os.DirEntry[str]] = field(default_factory=dict)
@@ -46,12 +46,12 @@ class Contents:
 def folder_contents(
     folder: Path, *, caches: Sequence[str] = CACHES, check_name: Callable[[str], Iterable[str]] | None = None
 ) -> Contents:
-    """Return the content of a folder without ignored files and without those that are never sent.
+    """Return the content of a folder without ignored files and files that are never sent.
 
     Args:
-        folder: its path.
-        caches: rules for ignored files, to which those of the ignore file in the folder are added.
-        check_name: yields the reasons why a file or folder of this name cannot be sent.
+        folder: The folder's path.
+        caches: Rules for ignored files. The rules of the ignore file in the folder are added to them.
+        check_name: A function that yields the reasons why a file or folder with a given name cannot be sent.
     """
     found = Contents()
     never = NeverSent()
@@ -82,9 +82,9 @@ class _Walk:
     found: Contents
 
     def walk(self, above: str, way: tuple[Path, ...]) -> None:
-        """Add everything in a folder and its subfolders to ``found``.
+        """Add the content of a folder and its subfolders to ``found``.
 
-        ``above`` is the folder's name with a final ``/``. ``way`` has the resolved folders down to it.
+        ``above`` is the folder's name with a final ``/``. ``way`` contains the resolved folders on its path.
         """
         try:
             entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
@@ -114,7 +114,7 @@ class _Walk:
                 self.found.files[name] = entry
 
     def _has_credentials(self, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
-        """Return whether a file has credentials in it, or a link leads to something that is never sent."""
+        """Return whether a file contains credentials, or a link leads to a file that is never sent."""
         if entry.is_symlink() and leads_to_listed(Path(entry.path).resolve().relative_to(self.root)):
             return True
         return not is_folder and self.never.has_credentials(entry)
@@ -127,7 +127,7 @@ class _Walk:
             yield "its name is not UTF-8"
 
     def _wrong_at(self, entry: os.DirEntry[str], way: tuple[Path, ...]) -> Iterator[str]:
-        """Yield the reason why an entry of a folder cannot be sent. Caches ``entry.stat()``."""
+        """Yield the reason why an entry of a folder cannot be sent. Also caches ``entry.stat()``."""
         try:
             entry.stat()
         except OSError as error:
@@ -155,12 +155,12 @@ def _ignored(folder: Path, caches: Sequence[str]) -> GitIgnoreSpec:
 
 
 def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
-    """Return whether a file or folder is ignored, which the last rule that matches its name decides.
+    """Return whether a file or folder is ignored. The last rule that matches its name decides.
 
     ``name`` ends with ``/`` for a folder. In pathspec, a rule that matches a folder also matches everything
-    below it. As in git, such a match does not count here, because the walk has checked the folder before. So
-    with the rules ``*``, ``!*/``, ``!*.py``, ``a/b.py`` is sent, but ``a/c`` is not. (The methods of
-    GitIgnoreSpec are not used, because since pathspec 1.0 they ignore the folder ``a/`` by these rules.)
+    below it. As in git, such a match does not count here, because the walk has already checked the folder. So
+    with the rules ``*``, ``!*/``, ``!*.py``, the file ``a/b.py`` is sent, but ``a/c`` is not. (The methods of
+    GitIgnoreSpec are not used: since pathspec 1.0, they ignore the folder ``a/`` under these rules.)
     """
     deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
     return bool(deciding and deciding[-1])

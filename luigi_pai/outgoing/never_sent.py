@@ -1,7 +1,7 @@
 """The files and folders that are never sent from this machine, because they may contain credentials.
 
-Other users of a cluster can read the commands of jobs, and usually also the files there. So no rule in
-.paiignore brings these files back.
+Other users of a cluster can read the commands of jobs and usually also the files on it. So no rule in
+.paiignore can include these files.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 10  # number of names that a summary shows
 
-# A name is here if a widely used tool reads credentials from the file, or keeps them in the folder, and if
-# the name is used for nothing else. That is what users of similar tools expect: npm never publishes .git,
-# .hg, .svn and .npmrc, and vsce refuses .env and files with private keys. Names that can be anything
-# (secrets.yaml, config.json, x.env) are not here: .paiignore is for them. Public halves of keys (id_rsa.pub)
-# and certificates are sent. Names are compared in lower case, as the disk of a Mac compares them.
+# A name is listed here if a widely used tool reads credentials from the file or keeps them in the folder, and
+# the name has no other use. Users of similar tools expect this: npm never publishes .git, .hg, .svn and
+# .npmrc, and vsce refuses .env and files with private keys. Names with many uses (secrets.yaml, config.json,
+# x.env) are not listed; use .paiignore for them. Public halves of keys (id_rsa.pub) and certificates are
+# sent. Names are compared in lower case, like on the disk of a Mac.
 _NAMES = {
     *(".git", ".hg", ".svn", ".gitconfig", ".git-credentials"),  # remotes can have a token in their URL
     *(".npmrc", ".pypirc", ".netrc", "_netrc"),  # requests reads .netrc
-    *("client.cfg", "luigi.cfg", "luigi.toml"),  # Luigi, and so this package
+    *("client.cfg", "luigi.cfg", "luigi.toml"),  # Luigi, and therefore this package
     *(".ssh", ".gnupg", "id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
     *(".aws", ".azure", ".boto", ".s3cfg", ".databrickscfg", "application_default_credentials.json"),
     *(".dockercfg", "kubeconfig", ".htpasswd", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf"),
     *(".password-store", ".vault-token", "kaggle.json"),
 }
-_PLACES = {  # names that mean credentials only in a folder of this name
+_PLACES = {  # names that indicate credentials only in a folder with this name
     *(".config/gcloud", ".config/gh", ".docker/config.json", ".kube/config", ".streamlit/secrets.toml"),
     *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".huggingface/token"),
 }
-_FOLDERS = {  # in these, every file is meant, also one that is named with its path
+_FOLDERS = {  # every file in these folders, even if the user passes its path
     *(".git", ".hg", ".svn", ".ssh", ".gnupg", ".aws", ".azure", ".password-store"),
     *(".config/gcloud", ".config/gh"),
 }
 _STARTS = (".env", "krb5cc_")  # .env.local, .envrc and the like; a Kerberos ticket
 _SUFFIXES = (".keytab", ".kdbx", ".p12", ".pfx", ".ppk")  # Kerberos, KeePass, PKCS #12, PuTTY
-_COPIES = ("~", "#", ".bak", ".old", ".orig", ".save", ".swp", ".swo")  # what editors and people leave
+_COPIES = ("~", "#", ".bak", ".old", ".orig", ".save", ".swp", ".swo")  # copies that editors and people leave
 
-# All files are read this far, in bytes, because a key can have any name; one of 16,384 bits has 13 kB. For
-# 10,000 files of 700 bytes, this takes 0.1 s, and the rest of the walk 0.3 s.
+# This many bytes of all files are read, because a key can have any name; a key of 16,384 bits has 13 kB. For
+# 10,000 files of 700 bytes, this takes 0.1 s, and the rest of the walk takes 0.3 s.
 _READ = 16 * 1024
 _KEY = rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY"
 _STARTS_AS_KEY = re.compile(
@@ -76,20 +76,20 @@ _INSTEAD = (
 class NeverSent:
     """Recognizes the files that are never sent, by their name, identity and content.
 
-    It uses the configuration that Luigi has when it is made.
+    It uses Luigi's configuration at the time of its construction.
     """
 
     def __init__(self) -> None:
         self._files: set[tuple[int, int]] = set()
         for path in configuration_files():
-            with contextlib.suppress(OSError):  # there is no such file
+            with contextlib.suppress(OSError):  # the file does not exist
                 self._files.add(_identity(Path(path).stat()))
         self._secrets = {_unquoted(os.fsencode(secret)) for secret in configured_secrets()} - {b""}
 
     def problem(self, place: Path) -> str:
-        """Return why a file or folder that the user has named is never sent; empty if it may be sent.
+        """Return why a file or folder that the user passes is never sent; empty if it may be sent.
 
-        If ``place`` is a link, the rules apply also to its target.
+        If ``place`` is a link, the rules also apply to its target.
         """
         for path in dict.fromkeys((Path(os.path.abspath(place)), place.resolve())):  # noqa: PTH100  keeps links
             *above, last = _with_folders(path)
@@ -122,7 +122,7 @@ class NeverSent:
 
 
 def is_listed(path: str) -> bool:
-    """Return whether the last name of a path, FOLDER/NAME, is one of those that are never sent."""
+    """Return whether the last name of a path, FOLDER/NAME, is one that is never sent."""
     folder, _, name = path.lower().rpartition("/")
     names = [name]
     for end in _COPIES:
@@ -139,7 +139,7 @@ def is_listed(path: str) -> bool:
 
 
 def leads_to_listed(path: Path) -> bool:
-    """Return whether any name in a relative path is one of those that are never sent."""
+    """Return whether any name in a relative path is one that is never sent."""
     return any(map(is_listed, _with_folders(path)))
 
 
@@ -158,7 +158,7 @@ def log_left_out(place: str, names: Sequence[str]) -> None:
 
 
 def _with_folders(path: Path) -> Iterator[str]:
-    """Yield each name in a path in lower case, with the name of its folder: FOLDER/NAME."""
+    """Yield each name in a path in lower case with the name of its folder: FOLDER/NAME."""
     parts = [part.lower() for part in path.parts]
     return (f"{folder}/{name}" for folder, name in zip(["", *parts], parts, strict=False))
 

@@ -1,4 +1,4 @@
-"""The answers of a NameNode, parsed and checked."""
+"""Parses and checks the responses of a NameNode."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to an operation.
+    """The response to an operation.
 
     Attributes:
-        response: the HTTP response; for OPEN, its body is not read yet.
-        value: the operation's result, from a field of the JSON answer (MKDIRS: ``boolean``). For APPEND and
-            CREATE, the URL for the data. None if the operation has no field, or RENAME's answer is empty.
-        leads_to: URL of a redirect; None for a final answer.
+        response: The HTTP response. For OPEN, its body is not read yet.
+        value: The operation's result, from a field of the JSON response (MKDIRS: ``boolean``). For APPEND and
+            CREATE, the URL for the data. None if the operation has no field, or RENAME's response is empty.
+        leads_to: The URL of a redirect; None for a final response.
     """
 
     response: requests.Response
@@ -44,7 +44,7 @@ def answer_of(operation: str, path: str, response: requests.Response) -> Answer:
     """Parse a response with a status below 400.
 
     Raises:
-        HdfsError: WebHDFS does not send such a response for this operation.
+        HdfsError: WebHDFS never sends such a response to this operation.
     """
     status, location = response.status_code, response.headers.get("Location")
     if location is not None and operation in ("APPEND", "CREATE"):  # the data are sent there later
@@ -74,7 +74,7 @@ def answer_of(operation: str, path: str, response: requests.Response) -> Answer:
 
 
 def _used(status: Any) -> Any:
-    """Return the FileStatus of an entry of a folder, with the fields that are used."""
+    """Return the FileStatus of a folder's entry, reduced to the fields that are used."""
     return {name: status[name] for name in _LISTED if name in status} if isinstance(status, dict) else None
 
 
@@ -101,7 +101,7 @@ def _is_summary(value: Any) -> bool:
 
 
 def _is_listing(value: Any) -> bool:
-    """Return whether a value is a valid listing; the listing of a file has one entry, whose name is empty."""
+    """Return whether a value is a valid listing. A file's listing has one entry, whose name is empty."""
     entries = value.get("FileStatus") if isinstance(value, dict) else None
     if not isinstance(entries, list) or not all(map(_is_status, entries)):
         return False
@@ -129,4 +129,4 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "MKDIRS": ("boolean", _is(bool)),
     "RENAME": ("boolean", _is(bool)),
 }
-"""The field of an operation's answer, and the check of its value."""
+"""Operation -> the field of its response and the check of the field's value."""

@@ -1,4 +1,4 @@
-"""The operations of one HDFS, and its files open for reading; one connection per process and account."""
+"""Operations on one HDFS, and readers for its files. Each process has one connection per account."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ logger = logging.getLogger("luigi-interface")
 
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # maximum bytes of one read; for more, the system must map new pages each time
-_PROGRESS = 1024 * 1024  # bytes after which the retries are counted from 0 again
+_PROGRESS = 1024 * 1024  # after this many bytes, the retries are counted from 0 again
 _LENGTH = re.compile("[0-9]{1,18}")
-_SAME = ("fileId", "modificationTime", "length")  # fields of a FileStatus that tell versions of a file apart
+_SAME = ("fileId", "modificationTime", "length")  # fields of a FileStatus that distinguish versions of a file
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
 
 
 class HdfsReader(io.RawIOBase):
     """A file on HDFS, open for reading.
 
-    Reading to the end returns the whole file, all of it from one version, or raises an error.
-    When a connection breaks, the rest is requested from the DataNode that the NameNode then names. There are
-    up to ten such retries, with pauses of 3.5 s in all. After a MiB without a retry, the count starts anew.
+    If you read to the end, you get the whole file in a single version, or an error. If a connection breaks,
+    the rest is requested from the DataNode that the NameNode then names. There are up to ten such retries,
+    with pauses of 3.5 s in total. After a MiB without a retry, counting restarts at 0.
 
     Raises:
-        HdfsError: there is no such file, or the rest cannot be read after a broken connection, or the file
+        HdfsError: The file does not exist, the rest cannot be read after a broken connection, or the file
             was replaced meanwhile.
     """
 
@@ -64,36 +64,36 @@ class HdfsReader(io.RawIOBase):
         except HdfsError as error:
             if error.exception or error.server == connection.server:
                 raise
-            self._open_again(error)  # the DataNode does not respond, so it may have just died
+            self._open_again(error)  # the DataNode does not respond; it may have just died
 
     def readable(self) -> bool:
         """Return True."""
         return True
 
     def fileno(self) -> int:
-        """Raise AttributeError, so that Luigi's process formats (gzip) copy the file to a local one first.
+        """Raise AttributeError, so that Luigi's process formats (gzip) first copy the file to a local file.
 
-        Before Luigi 3.4, its formats do this only after an error of this type.
+        Before Luigi 3.4, the formats do this only after an error of this type.
         """
         raise AttributeError("a file on HDFS has no descriptor")
 
     @property
     def size(self) -> int:
-        """Size of the file in bytes."""
+        """The size of the file in bytes."""
         return self._end
 
     def tell(self) -> int:
-        """Return the number of bytes that were read."""
+        """Return the number of bytes read so far."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes into the buffer and return their number; 0 at the end of the file."""
+        """Read bytes into the buffer and return how many were read; 0 at the end of the file."""
         part = self.part(min(len(buffer), _PIECE))
         buffer[: len(part)] = part
         return len(part)
 
     def part(self, size: int) -> bytes:
-        """Return at most ``size`` bytes without copying them; none at the end of the file."""
+        """Return at most ``size`` bytes without copying them; empty at the end of the file."""
         while True:
             try:
                 part: bytes = self._raw.read(min(size, self._end - self._at))
@@ -115,14 +115,14 @@ class HdfsReader(io.RawIOBase):
         super().close()
 
     def _open(self) -> bool:
-        """Request the file from the current position on; return False if its length has changed."""
+        """Request the file from the current position; return False if its length has changed."""
         response = self._connection.open_file(self._path, self._at)
         length = response.headers.get("Content-Length", "")
         # HttpFS sends no Content-Length, so the FileStatus's length is used; a smaller length is checked
         end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
         if not self._at and end < self._status["length"]:
             self._status = self._connection.file_status(self._path)
-            if end != self._status["length"]:  # the file was not shortened, so the DataNode is wrong
+            if end != self._status["length"]:  # not shortened, so the DataNode's length is incorrect
                 response.close()
                 reason = f"the DataNode sends {end:,} bytes of {self._status['length']:,}"
                 raise self._failed(reason, urlsplit(response.url).netloc)
@@ -162,14 +162,14 @@ class HdfsReader(io.RawIOBase):
 
 
 class BufferedHdfsReader(io.BufferedReader):
-    """A file on HDFS with a buffer for small reads; large reads bypass it."""
+    """A file on HDFS with a buffer for small reads. Large reads bypass the buffer."""
 
     def __init__(self, file: HdfsReader) -> None:
         super().__init__(file, _BUFFER)
         self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return ``size`` bytes (fewer only at the file's end); the rest if ``size`` is None or negative."""
+        """Return ``size`` bytes (fewer only at the end of the file); if None or negative, the rest."""
         if size is None or size < _BUFFER or self.closed or self.tell() != self._file.tell():
             return super().read(size)
         part = self._file.part(size)
@@ -177,13 +177,13 @@ class BufferedHdfsReader(io.BufferedReader):
 
 
 class Connection(Transport, Volume):
-    """The operations of one HDFS with the account of one user. Paths are absolute and normalised."""
+    """Operations on one HDFS as one user. Paths are absolute and normalised."""
 
     refused = ":"
 
     @functools.cached_property
     def owner(self) -> str:
-        """The user who owns this account's files. With Kerberos, it is the name of the user's home folder."""
+        """The user who owns this account's files. With Kerberos, the name of the user's home folder."""
         return self._user or posixpath.basename(str(self.ask("GET", "/", "GETHOMEDIRECTORY").value))
 
     def file_status(self, path: str) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class Connection(Transport, Volume):
         return found
 
     def make_folders(self, path: str) -> None:
-        """Make a folder and its parents; NotADirectory if the path or a parent is a file."""
+        """Create a folder and its parents; raise NotADirectory if the path or a parent is a file."""
         try:
             done = self.ask("PUT", path, "MKDIRS").value
         except HdfsError as error:
@@ -210,7 +210,7 @@ class Connection(Transport, Volume):
             raise self.failed("MKDIRS", path, "the server did not make it, and gives no reason")
 
     def share_folder(self, path: str) -> None:
-        """Do nothing: an OpenPAI's HDFS lets containers write, and makes missing folders."""
+        """Do nothing: the HDFS of OpenPAI lets containers write and creates missing folders."""
 
     def _file_at_or_above(self, path: str) -> str | None:
         while path != "/":
@@ -227,18 +227,18 @@ class Connection(Transport, Volume):
         return bool(self.ask("DELETE", path, "DELETE", recursive=str(recursive).lower()).value)
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename a path, by rename2 if ``options`` is ``NONE`` or ``OVERWRITE``, else by HDFS's older rename.
+        """Rename a path: by rename2 if ``options`` is ``NONE`` or ``OVERWRITE``, else by the older rename.
 
         Returns:
-            None after rename2; after the older rename, whether the path was renamed. HttpFS ignores
-            ``options``, so it always executes the older rename.
+            None after rename2. After HDFS's older rename, whether the path was renamed. HttpFS ignores
+            ``options`` and always executes the older rename.
         """
         answer = self.ask("PUT", path, "RENAME", destination=destination, renameoptions=options)
         done: bool | None = answer.value
         return done
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
-        """Return a response whose body is the file from an offset on. The caller closes the response."""
+        """Return a response whose body is the file starting at an offset. The caller closes the response."""
         return self.ask("GET", path, "OPEN", offset=offset or None).response
 
     def open_reader(self, path: str) -> BufferedHdfsReader:
@@ -246,11 +246,11 @@ class Connection(Transport, Volume):
         return BufferedHdfsReader(HdfsReader(self, path))
 
     def read_part(self, path: str, offset: int, most: int) -> bytes:
-        """Return at most ``most`` bytes of a file from ``offset`` on, which must be before the file's end."""
+        """Return at most ``most`` bytes of a file, starting at ``offset``, which must be before its end."""
         return self._read(path, offset, most, longest=None)
 
     def read_rest(self, path: str, offset: int, most: int) -> bytes:
-        """Return a file from ``offset`` on; raise ``too_large`` if these are more than ``most`` bytes."""
+        """Return a file from ``offset`` to its end; raise ``too_large`` for more than ``most`` bytes."""
         data = self._read(path, offset, most + 1, longest=most)
         if len(data) > most:
             raise self.too_large(path, most)
@@ -259,8 +259,8 @@ class Connection(Transport, Volume):
     def _read(self, path: str, offset: int, most: int, *, longest: int | None) -> bytes:
         """Return at most ``most`` bytes; raise ``too_large`` if the response has more than ``longest``.
 
-        This takes one request to the NameNode and one to a DataNode. If they get no complete answer, an
-        ordinary HdfsReader reads the file.
+        This takes one request to the NameNode and one to a DataNode. If a response is incomplete or missing,
+        an ordinary HdfsReader reads the file.
         """
         with (
             contextlib.suppress(HdfsUnreachable, OSError, urllib3.exceptions.HTTPError),
@@ -273,7 +273,7 @@ class Connection(Transport, Volume):
             return file.read(offset + most)[offset:]
 
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
-        """Write a new file, and make its folder if the folder is missing.
+        """Write a new file; create its folder if the folder is missing.
 
         If no connection to the DataNode is possible, the NameNode is asked for another DataNode.
         """
@@ -281,11 +281,11 @@ class Connection(Transport, Volume):
         Tries(OTHER_DATANODE).call(create)
 
     def append(self, path: str, data: bytes) -> None:
-        """Add data to the end of a file. After an error, HDFS may have added them, or may do so later."""
+        """Append data to a file. After an error, HDFS may have appended the data, or may do so later."""
         self.send_file("POST", path, "APPEND", data)
 
     def count(self, path: str) -> tuple[int, int, int]:
-        """Return the bytes, folders and files of a path and all below it; a folder counts itself."""
+        """Return how many bytes, folders and files a path and its content have; a folder counts itself."""
         summary = self.ask("GET", path, "GETCONTENTSUMMARY").value
         return summary["length"], summary["directoryCount"], summary["fileCount"]
 
@@ -298,7 +298,7 @@ class Connection(Transport, Volume):
         self.ask("PUT", path, "SETOWNER", owner=owner, group=group)
 
     def local_path(self, path: str) -> str:
-        """Raise HdfsError, because this machine does not mount HDFS."""
+        """Raise HdfsError, because HDFS is never mounted on this machine."""
         step = 'open it, or copy it to this machine with "luigi-pai get"'
         raise self.failed("resolve", path, "a file on HDFS has no path on this machine", next_step=step)
 
@@ -318,9 +318,9 @@ _connections: dict[tuple[int, Account], Connection] = {}
 
 
 def connection(account: Account) -> Connection:
-    """Return this process's connection for an account; a forked process makes a new connection."""
+    """Return this process's connection for an account. A forked process opens a new connection."""
     key = (os.getpid(), account)
-    # no lock, because a forked process could inherit it locked; at worst, two threads each make a connection
+    # no lock, because a forked process could inherit it locked; at worst, two threads each open a connection
     return _connections.get(key) or _connections.setdefault(key, Connection(account))
 
 

@@ -27,15 +27,15 @@ _NO_ESCAPE = "/%25zz"  # the name %zz, escaped once; a server that decodes it tw
 _PYLONS_SLIP = re.compile(r"((?:(?!/webhdfs/).)*/a/[^/:]+)/(\d+/webhdfs/v1.*)", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 logger = logging.getLogger("luigi-interface")
-_CONNECTIONS = 64  # maximum number of connections kept open to one server; each thread of an upload uses one
-# Operations that may be repeated. CREATE may be, because the NameNode only returns the URL for the data.
+_CONNECTIONS = 64  # maximum number of open connections to one server; each thread of an upload uses one
+# Operations that can be repeated. CREATE can, because the NameNode only returns the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
-# exception that a DataNode answers to ``probe_of_decoding`` -> whether it decodes paths twice
+# exception in a DataNode's response to ``probe_of_decoding`` -> whether it decodes paths twice
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}
 
 
 def api_base(url: str) -> str:
-    """Return the base URL of requests to a WebHDFS, from its configured URL.
+    """Return the base URL for requests to a WebHDFS, given its configured URL.
 
     The configured URL is ``http://HOST:PORT``, or a proxy's, such as ``https://KNOX/gateway/default``.
     ``/webhdfs/v1`` is added if the path does not end in ``/v1`` (as ``http://PYLON/webhdfs/api/v1`` does).
@@ -48,13 +48,13 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
     """Return the DataNode URL for a request that a NameNode redirected.
 
     Args:
-        location: URL of the redirect, from the NameNode or its proxy. Pylon, the proxy of OpenPAI 0.7.1,
+        location: The URL of the redirect, from the NameNode or its proxy. Pylon, the proxy of OpenPAI 0.7.1,
             redirects to ``/a/HOST/PORT/...`` but serves only ``/a/HOST:PORT/...``, which is used instead.
             (The incorrect redirect is in Pylon's ``nginx.conf.template``. OpenPAI 0.7.2 has the correct one.)
-        path: the HDFS path of the request. It replaces the HDFS path in ``location``, which may be another
-            file's, because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
-        rule: replaces scheme, host and port; ``{host}`` and ``{port}`` in it are replaced by the host and
-            port of ``location``. If None, scheme, host and port do not change.
+        path: The HDFS path of the request. It replaces the HDFS path in ``location``, which may name another
+            file, because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
+        rule: The replacement for scheme, host and port. In it, ``{host}`` and ``{port}`` are replaced by the
+            host and port of ``location``. If None, scheme, host and port do not change.
     """
     parts = urlsplit(location)
     slip = _PYLONS_SLIP.fullmatch(parts.path)
@@ -69,7 +69,7 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
 
 
 def probe_of_decoding(address: str) -> str:
-    """Return the URL of a missing file ``%zz``. Its error shows whether a server decodes paths twice."""
+    """Return the URL of a missing file ``%zz``. The error shows whether a server decodes paths twice."""
     parts = urlsplit(address)
     proxy, base, _path = parts.path.partition(_DATANODES_BASE)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _WHO_AND_WHERE]
@@ -79,11 +79,11 @@ def probe_of_decoding(address: str) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """NameNodes, user, timeouts and further arguments of ``WebHdfs``.
+    """NameNodes, user, timeouts and the other arguments of ``WebHdfs``.
 
     Attributes:
-        bases: the WebHDFS URL of each NameNode, ``http://HOST:PORT/webhdfs/v1``; only one NameNode is active.
-        section: the section of luigi.cfg that error messages name.
+        bases: The WebHDFS URL of each NameNode, ``http://HOST:PORT/webhdfs/v1``; only one NameNode is active.
+        section: The section of luigi.cfg that error messages name.
     """
 
     bases: tuple[str, ...]
@@ -97,19 +97,19 @@ class Account:
 
 
 class Transport:
-    """The requests to one HDFS with the account of one user.
+    """The requests to one HDFS as one user.
 
-    Refused requests and missing responses raise HdfsError. Requests that may be repeated are retried after
+    Refused requests and missing responses raise HdfsError. Requests that can be repeated are retried after
     transient errors. Other requests are retried only if they have not reached the server. A request with
-    data of a file is never retried.
+    file data is never retried.
 
-    If there are several NameNodes, the NameNode that replied last is tried first. The next NameNode is tried
-    if a NameNode is on standby, if the request did not reach it, or if it does not respond to a request that
-    only reads. If a request that changes something reached a NameNode and gets no response, HdfsError is
+    If there are several NameNodes, the NameNode that last responded is tried first. The next NameNode is
+    tried if a NameNode is on standby, if the request did not reach it, or if it does not respond to a request
+    that only reads. If a request that changes something reached a NameNode and gets no response, HdfsError is
     raised at once, because the request may have been executed.
 
     Attributes:
-        account: the argument of the constructor.
+        account: The account that was passed to the constructor.
     """
 
     def __init__(self, account: Account) -> None:
@@ -123,19 +123,19 @@ class Transport:
 
     @property
     def server(self) -> str:
-        """Host and port of the NameNode that answered last."""
+        """The host and port of the NameNode that last responded."""
         return urlsplit(self._active).netloc
 
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
-        """Return the HdfsError of an operation that failed, see ``errors.failed``."""
+        """Return the HdfsError of a failed operation; see ``errors.failed``."""
         return failed(operation, path, self.server, reason, **about).in_section(self.account.section)
 
     def close(self) -> None:
-        """Close the open connections. The next request opens a new connection."""
+        """Close all open connections. The next request opens a new one."""
         self._http.close()
 
     def ask(self, method: str, path: str, operation: str, **params: str | int | None) -> Answer:
-        """Send a request to the active NameNode, then to the DataNode if redirected; omit None parameters."""
+        """Send a request to the active NameNode and, if redirected, to the DataNode; omit None parameters."""
         stream = operation == "OPEN"
         query = {**params, "op": operation, "user.name": self._user}
         about = {"params": query, "stream": stream, "follow": False}
@@ -155,7 +155,7 @@ class Transport:
         self.send_once(method, address, path, operation, data=data).close()
 
     def datanode(self, response: requests.Response, location: str, path: str, operation: str) -> str:
-        """Return the DataNode URL of a redirect; HdfsError if its location is not a valid URL."""
+        """Return the DataNode URL of a redirect; raise HdfsError if its location is not a valid URL."""
         rule = self.account.redirect
         try:
             location = urljoin(response.url, location)
@@ -207,14 +207,15 @@ class Transport:
 
         If the request has certainly not reached the server, it is retried, but only after the first such
         error. After other errors, it is retried if it only reads or, with a single NameNode, if its
-        operation is in ``_IDEMPOTENT``. A refusal is never retried here: one that is transient lasts longer.
+        operation is in ``_IDEMPOTENT``. A refusal is never retried here, because transient refusals last
+        longer than these retries.
         """
         is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
         maybe_done = False
 
         def ask() -> Answer:
             answer = answer_of(operation, path, self.send_once(method, url, path, operation, **about))
-            # if a repeated DELETE finds nothing, an earlier try has been executed
+            # if a repeated DELETE finds nothing, an earlier attempt has been executed
             return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
 
         def log(failure: HdfsError, pause: float) -> None:
@@ -229,7 +230,7 @@ class Transport:
         raise failure
 
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
-        """Send a request once; HdfsError if it is refused or gets no answer, ConfigError for its proxy."""
+        """Send a request once; raise HdfsError if it fails, or ConfigError for an invalid proxy setting."""
         headers = {
             "Content-Type": "application/octet-stream",  # HttpFS requires it
             "Accept-Encoding": "identity",  # the received bytes are counted
@@ -263,7 +264,7 @@ def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
 
 
 def _kerberos() -> Any:
-    """Return the login with Kerberos (Negotiate) of the ``hdfs`` library, by the ticket of ``kinit``."""
+    """Return the Kerberos login (Negotiate) of the ``hdfs`` library, which uses the ticket of ``kinit``."""
     try:
         from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
     except ImportError as error:

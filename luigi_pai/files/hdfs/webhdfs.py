@@ -1,4 +1,4 @@
-"""WebHdfs: HDFS over WebHDFS as a file system of Luigi."""
+"""WebHdfs: a Luigi file system for HDFS, which is accessed over WebHDFS."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ __all__ = ["WebHdfs"]
 class WebHdfs(FileSystem):
     """The cluster's HDFS.
 
-    Paths have any form that ``hdfs_path`` accepts. Methods raise HdfsError if the server refuses a request or
-    does not answer, and ConfigError if ``webhdfs_url`` is needed and missing.
+    You can write paths in any form that ``hdfs_path`` accepts. Methods raise HdfsError if the server refuses
+    a request or does not respond, and ConfigError if ``webhdfs_url`` is needed but not set.
 
-    Constructing a WebHdfs makes no network requests. It can be pickled, and used after a fork, because each
+    Constructing a WebHdfs makes no network requests. You can pickle it and use it after a fork, because each
     process opens its own connections.
 
     Args:
-        url: URL of WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; for several NameNodes,
+        url: The URL of WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; for several NameNodes,
             ``URL;URL``. If None, only ``webhdfs://HOST:PORT/`` paths work.
-        user: the user on HDFS.
-        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, or None.
+        user: The user on HDFS.
+        fs_uri: The value of ``$PAI_DEFAULT_FS_URI``, or None.
         auth: ``simple``, or ``kerberos``, which uses the ticket's user and ignores ``user``.
-        redirect: what replaces ``http://HOST:PORT`` in URLs of DataNodes, such as
+        redirect: The replacement for ``http://HOST:PORT`` in URLs of DataNodes, such as
             ``http://PROXY/{host}:{port}``. If None, the URLs do not change.
-        verify: check TLS certificates; True, False or a file of CA certificates.
-        connect_timeout: seconds to wait for a connection.
-        read_timeout: seconds to wait for an answer, or for its next part. A whole answer, except
+        verify: How to check TLS certificates: True, False or a file of CA certificates.
+        connect_timeout: Seconds to wait for a connection.
+        read_timeout: Seconds to wait for a response, or for its next part. A whole response, except
             the content of a file, may take four times as long.
-        section: the section of luigi.cfg that error texts name, ``OpenPai`` or ``OpenPai:NAME``.
+        section: The section of luigi.cfg that error messages name, ``OpenPai`` or ``OpenPai:NAME``.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class WebHdfs(FileSystem):
         """Return the HDFS of a cluster in luigi.cfg; ``OpenPai.hdfs_account`` finds its URLs.
 
         Args:
-            cluster: the NAME of [OpenPai:NAME]; if None, the cluster of ``OpenPai.current()`` is used.
+            cluster: The NAME of [OpenPai:NAME]. If None, the cluster of ``OpenPai.current()`` is used.
 
         Raises:
-            ConfigError: a setting is invalid.
+            ConfigError: A setting is invalid.
         """
         from luigi_pai.config import HdfsAccount, OpenPai  # noqa: PLC0415
 
@@ -96,11 +96,11 @@ class WebHdfs(FileSystem):
         return f"{type(self).__name__}({self.url!r}, {self.user!r})"
 
     def at(self, path: str) -> tuple[Connection, str]:
-        """Return the connection for a path, and the absolute path.
+        """Return the connection for a path and the absolute path.
 
         Raises:
-            HdfsError: the path is not on this HDFS.
-            ConfigError: ``webhdfs_url`` is needed and missing.
+            HdfsError: The path is not on this HDFS.
+            ConfigError: ``webhdfs_url`` is needed but not set.
         """
         try:
             return self._at(path)

@@ -1,1 +1,1 @@
-"""A storage of the cluster that is mounted on this machine."""
+"""Access to a storage of the cluster that is mounted on this machine."""

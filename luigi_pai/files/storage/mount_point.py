@@ -1,4 +1,4 @@
-"""The folder at which this machine mounts a storage: calls there end, and stay in it while it is mounted."""
+"""The folder at which this machine mounts a storage. Calls time out, and links cannot lead out of it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST = 256
-"""Maximum number of calls at once. Those that hang are among them, and no more threads are started then."""
+"""Maximum number of calls at once, including calls that hang. Beyond it, no threads are started."""
 _AWAY = (
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET,
     errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ENODEV,
     errno.ENXIO,
 )  # fmt: skip
-"""Errors of a mount whose server is away."""
+"""Errors of a mount whose server is down."""
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EAGAIN, errno.EBUSY, errno.ENOLCK)
-"""Other errors after which the same call may succeed soon."""
-_NAMES = {  # error -> what HDFS calls it
+"""Other errors after which the same call may soon succeed."""
+_NAMES = {  # error -> its name on HDFS
     errno.ENOENT: "FileNotFoundException",
     errno.EEXIST: "FileAlreadyExistsException",
     errno.ENOTDIR: "ParentNotDirectoryException",
@@ -58,11 +58,11 @@ _NEXT_STEPS = {
 
 
 class _Room:
-    """The number of further calls that this process may make at once."""
+    """The number of additional calls that this process may make at once."""
 
     def __init__(self) -> None:
         self.renew()
-        os.register_at_fork(after_in_child=self.renew)  # the calls of the parent are not made here
+        os.register_at_fork(after_in_child=self.renew)  # the parent's calls do not run in the child
 
     def renew(self) -> None:
         self.left = threading.Semaphore(_MOST)
@@ -74,11 +74,11 @@ _room = _Room()
 def within(timeout: float, work: Callable[[], T]) -> T:
     """Return the result of a function, or raise its error.
 
-    Nothing can interrupt a call to a mount whose server is away, not even Ctrl-C. So the function runs in its
-    own thread. It may go on, and change files, after a TimeoutError.
+    Nothing can interrupt a call to a mount whose server is down, not even Ctrl-C. So the function runs in a
+    separate thread. After a TimeoutError, it may continue and change files.
 
     Raises:
-        TimeoutError: the function takes longer than ``timeout`` seconds, or too many other calls do.
+        TimeoutError: The function takes longer than ``timeout`` seconds, or too many other calls hang.
     """
     room = _room.left
     if not room.acquire(timeout=timeout):
@@ -94,7 +94,7 @@ def within(timeout: float, work: Callable[[], T]) -> T:
             answer.set_exception(error)
 
     try:
-        # a daemon, so that it does not keep a process alive that ends meanwhile
+        # a daemon thread, so that it does not prevent the process from exiting
         threading.Thread(target=call, name="storage", daemon=True).start()
     except BaseException:
         room.release()
@@ -105,25 +105,25 @@ def within(timeout: float, work: Callable[[], T]) -> T:
 
 
 class MountPoint(Volume):
-    """The folder of a storage on this machine. No link in it leads to a file outside of it.
+    """The folder of a storage on this machine. Links that lead out of the folder are refused.
 
-    An operation takes at most ``timeout`` seconds. If the mount does not answer, HdfsUnreachable is raised,
+    An operation takes at most ``timeout`` seconds. If the mount does not respond, HdfsUnreachable is raised,
     and the operation may still be executed later.
 
     Args:
-        name: of the storage.
-        root: its folder on this machine.
-        timeout: seconds.
+        name: The storage's name.
+        root: The storage's folder on this machine.
+        timeout: Seconds that an operation may take.
 
     Attributes:
-        root: its folder on this machine, empty for ``/``.
+        root: The storage's folder on this machine; empty for ``/``.
     """
 
     def __init__(self, name: str, root: str, timeout: float) -> None:
         self._name = name
         self.root = root.rstrip("/")
         self._timeout = timeout
-        self._device: int | None = None  # of the root, when it was first used
+        self._device: int | None = None  # the device of the root when the root was first used
         self._mount: Mount | None = None
         self._real_root = self.root
 
@@ -137,11 +137,11 @@ class MountPoint(Volume):
         return self.root + path.rstrip("/") or "/"
 
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
-        """Return the error of an operation that failed; see ``Volume``."""
+        """Return the error of a failed operation; see ``Volume``."""
         return failed(operation, self.local_path(path), self.server, reason, what="", **about)
 
     def is_there(self) -> bool:
-        """Return whether its folder exists, or existed once: if it is gone, operations raise HdfsError."""
+        """Return whether its folder exists or has existed. If it is gone, operations raise HdfsError."""
 
         def look() -> bool:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -151,14 +151,14 @@ class MountPoint(Volume):
         return self._device is not None or self._call("GETFILESTATUS", "/", look)
 
     def is_read_only(self) -> bool:
-        """Return whether this machine can only read it."""
+        """Return whether this machine has only read access to it."""
         return bool(
             self._do("GETFILESTATUS", "/", lambda: os.statvfs(self.root or "/").f_flag & os.ST_RDONLY)
         )
 
     @contextlib.contextmanager
     def guarded(self, operation: str, path: str) -> Iterator[None]:
-        """Raise HdfsError for an OSError of what is done inside ``with`` at ``local_path(path)``."""
+        """Raise HdfsError for an OSError that occurs inside ``with`` at ``local_path(path)``."""
         self._do(operation, path, lambda: None)
         try:
             yield
@@ -169,7 +169,7 @@ class MountPoint(Volume):
         raise failure
 
     def _do(self, operation: str, path: str, work: Callable[[], T]) -> T:
-        """Return the result of a function that uses the mount; raise HdfsError for its OSError."""
+        """Return the result of a function that accesses the mount; raise HdfsError for its OSError."""
 
         def work_on_mount() -> T:
             self._check_mounted()
@@ -185,7 +185,7 @@ class MountPoint(Volume):
         raise failure
 
     def _failure(self, error: Exception, operation: str, path: str) -> HdfsError:
-        # another error than OSError: an invalid mode or path, or a user that this machine does not have
+        # an error other than OSError: an invalid mode or path, or a user that does not exist on this machine
         number = (error.errno or errno.EIO) if isinstance(error, OSError) else errno.EINVAL
         name = _NAMES.get(number) if isinstance(error, OSError) else "IllegalArgumentException"
         reason = getattr(error, "strerror", None) or str(error)
@@ -202,10 +202,10 @@ class MountPoint(Volume):
         return failure
 
     def _look(self, operation: str, path: str, work: Callable[[str], T]) -> T:
-        """Do as ``_do``, with the path on this machine, twice if it seems not to exist.
+        """Like ``_do``, but pass the path on this machine, and try twice if the path does not seem to exist.
 
-        An NFS client may remember for a minute that a file was missing, and asks the server when the folder
-        of the file is opened.
+        For a minute, an NFS client may remember that a file was missing. It asks the server again when the
+        file's folder is opened.
         """
 
         def look() -> T:
@@ -218,7 +218,7 @@ class MountPoint(Volume):
         return self._do(operation, path, look)
 
     def _check_mounted(self) -> None:
-        """Raise OSError if the storage is not mounted any more: its folder is an ordinary one, or missing."""
+        """Raise OSError if the storage is no longer mounted: its folder is an ordinary folder or missing."""
         try:
             device = os.stat(f"{self.root}/.").st_dev  # noqa: PTH116  with the dot, autofs mounts it
         except (FileNotFoundError, NotADirectoryError):
@@ -232,9 +232,9 @@ class MountPoint(Volume):
         self._device, self._mount = device, mount
 
     def _inside(self, path: str, *, is_new: bool = False) -> str:
-        """Return the path on this machine; OSError if a link leads out of the storage.
+        """Return the path on this machine; raise OSError if a link leads out of the storage.
 
-        If ``is_new``, the last name of the path is not followed if it is a link.
+        If ``is_new``, a link at the end of the path is not followed.
         """
         place = self.local_path(path)
         seen = posixpath.dirname(place) if is_new and path != "/" else place

@@ -1,4 +1,4 @@
-"""The mounts of this machine, and the folder at which it mounts a storage of the cluster."""
+"""Lists the mounts of this machine, and finds the folder at which it mounts a storage of the cluster."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Mount:
     """A mounted file system.
 
     Attributes:
-        source: what is mounted, ``HOST:/PATH`` for NFS.
-        folder: where it is mounted.
-        type: of the file system, such as ``nfs4``.
-        options: of the mount.
+        source: The mounted source; ``HOST:/PATH`` for NFS.
+        folder: The folder at which it is mounted.
+        type: The type of the file system, such as ``nfs4``.
+        options: The mount options.
     """
 
     source: str
@@ -34,7 +34,7 @@ class Mount:
 
 
 def mounts(table: str = _TABLE) -> list[Mount]:
-    """Return the mounts of this machine, in the order in which they were made; empty if there is no table."""
+    """Return the mounts of this machine in the order of mounting; empty if there is no table."""
     try:
         lines = Path(table).read_text("utf-8", "surrogateescape").splitlines()
     except OSError:  # not Linux
@@ -44,25 +44,25 @@ def mounts(table: str = _TABLE) -> list[Mount]:
 
 
 def mount_of(path: str) -> Mount | None:
-    """Return the mount on which a path is; None if the mounts are not known."""
+    """Return the mount that contains a path; None if the mounts are unknown."""
     return _covering(os.path.realpath(path), mounts())
 
 
 def is_on_own_disk(folder: str, source: str) -> bool:
-    """Return whether a folder is on the disk of this machine, so that ``source`` may not be mounted there."""
+    """Return whether a folder is on this machine's own disk, so ``source`` may not be mounted there."""
     own = mount_of(folder)
     return own is not None and own.folder == "/" and source.rpartition(":")[2] != folder
 
 
 def find_mounted(source: str, known: list[Mount] | None = None) -> str | None:
-    """Return the folder at which this machine has what ``source`` names; None if it is not mounted.
+    """Return the folder at which this machine mounts a source; None if it is not mounted.
 
-    A mount of a folder above it counts, and a mount that a later one hides does not. Two host names are the
-    same if they have an address in common.
+    A mount of a parent folder of the source also counts. A mount that is hidden by a later one does not. Two
+    host names count as the same if they have an address in common.
 
     Args:
         source: ``HOST:/PATH`` or ``//HOST/SHARE/PATH``.
-        known: the mounts of this machine.
+        known: The mounts of this machine.
     """
     wanted = _parts(source)
     if wanted is None:
@@ -81,9 +81,9 @@ def find_mounted(source: str, known: list[Mount] | None = None) -> str | None:
 
 
 def on_this_machine(source: str, cluster_url: str) -> str | None:
-    """Return the exported folder itself, if both the NFS server and the cluster are this machine.
+    """Return the exported folder itself if both the NFS server and the cluster run on this machine.
 
-    The cluster, too, because a folder that a foreign server names is no reason to write there.
+    The cluster must also run here. Otherwise, another server could choose the folder that is written to.
     """
     parts, cluster = _parts(source), urlsplit(cluster_url).hostname
     if parts is None or parts[0] != "nfs" or cluster is None:
@@ -93,7 +93,7 @@ def on_this_machine(source: str, cluster_url: str) -> str | None:
 
 
 def _parts(source: str) -> tuple[str, str, str] | None:
-    """Return kind, host and normalised path of a source; None if it has another form."""
+    """Return kind, host and normalised path of a source; None if it has a different form."""
     for kind, form in (("nfs", _NFS_SOURCE), ("smb", _SMB_SOURCE)):
         match = form.fullmatch(source)
         if match:
@@ -102,13 +102,13 @@ def _parts(source: str) -> tuple[str, str, str] | None:
 
 
 def _covering(path: str, known: list[Mount]) -> Mount | None:
-    """Return the mount at or above a path that is the deepest; of several at one folder, the latest."""
+    """Return the deepest mount at or above a path; if several are at the same folder, the latest."""
     found = [each for each in known if _below(path, each.folder) is not None]
     return max(reversed(found), key=lambda each: len(each.folder), default=None)
 
 
 def _inside(wanted: tuple[str, str, str], mounted: str) -> str | None:
-    """Return the rest of a source's path below a mounted one; SMB ignores case."""
+    """Return the part of a source's path below a mounted source; SMB ignores case."""
     kind, _host, path = wanted
     if kind == "smb" and path[: len(mounted)].lower() == mounted.lower():
         mounted = path[: len(mounted)]
@@ -116,13 +116,13 @@ def _inside(wanted: tuple[str, str, str], mounted: str) -> str | None:
 
 
 def _below(path: str, folder: str) -> str | None:
-    """Return the rest of a path below a folder, empty for the folder itself; None if it is elsewhere."""
+    """Return the part of a path below a folder: empty for the folder itself, None if it is elsewhere."""
     start = f"{folder.rstrip('/')}/"
     return path[len(start) :] if f"{path}/".startswith(start) else None
 
 
 def _is_same_host(mounted: str, wanted: str, options: tuple[str, ...]) -> bool:
-    """Return whether two hosts are the same; the options of a mount have the address that it uses."""
+    """Return whether two hosts are the same. The options of a mount contain the address that it uses."""
     if mounted == wanted:
         return True
     used = {option.removeprefix("addr=") for option in options if option.startswith("addr=")}

@@ -1,4 +1,4 @@
-"""What a storage needs of the operating system: new names in one step, whole writes, FileStatus."""
+"""Operating system calls for a storage: atomic new names, complete writes, FileStatus."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from luigi_pai.files.volume import FileStatus
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-"""Flags to create a file, and to fail if anything has its name."""
+"""Flags to create a file, and to fail if the name is already in use."""
 READ_BY_ALL, ENTERED_BY_ALL, SHARED = 0o644, 0o755, 0o1777
 """The modes of a file, of a folder, and of a folder in which all users create files."""
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _NO_MODES = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS)
-_PART = 4 * 1024 * 1024  # bytes that are read at once when all of a file is read
+_PART = 4 * 1024 * 1024  # bytes per read when a whole file is read
 
 
 class OpenedFile(io.FileIO):
-    """A file of a storage, open for reading. Like a file on HDFS, it is closed when it is forgotten.
+    """A file of a storage, open for reading. Like a file on HDFS, it is closed when it is garbage-collected.
 
-    Each read is handed to ``call``. What it reads is copied afterwards, because a read that hangs may write
-    to its memory when nobody waits for it any more.
+    Each read is passed to ``call``. The bytes are copied afterwards, because a read that hangs may still
+    write to its buffer when its caller is no longer waiting.
     """
 
     def __init__(self, place: str, call: Callable[[Callable[[], bytes]], bytes]) -> None:
@@ -40,7 +40,7 @@ class OpenedFile(io.FileIO):
         self._call = call
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes into the buffer, and return their number; 0 at the end of the file."""
+        """Read bytes into the buffer and return how many were read; 0 at the end of the file."""
         view = memoryview(buffer).cast("B")
         part = self._part(len(view))
         view[: len(part)] = part
@@ -54,7 +54,7 @@ class OpenedFile(io.FileIO):
         descriptor = self.fileno()
         return self._call(lambda: os.read(descriptor, size))
 
-    # Python's own files give a ResourceWarning when they are forgotten; these two methods give none.
+    # Python's own files emit a ResourceWarning when they are garbage-collected; these two methods avoid it.
     def _dealloc_warn(self, _source: object) -> None: ...
 
     def __del__(self) -> None:
@@ -62,7 +62,7 @@ class OpenedFile(io.FileIO):
 
 
 def open_to_read(place: str, flags: int = 0) -> int:
-    """Return a descriptor; OSError if it is no file: a pipe or a device may keep a reader waiting."""
+    """Return a descriptor; raise OSError for anything but a file: a pipe or device could block readers."""
     descriptor = os.open(place, flags | os.O_RDONLY | os.O_NONBLOCK)
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
@@ -74,14 +74,14 @@ def open_to_read(place: str, flags: int = 0) -> int:
 
 
 def write_all(file: io.FileIO, data: bytes) -> None:
-    """Write all bytes, as one ``write`` may write only a part of them."""
+    """Write all bytes. A single ``write`` may write only some of them."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
 
 
 def allow(place: str | int, mode: int) -> None:
-    """Add mode bits, such as the umask has taken away. It may be another user's, or have no modes."""
+    """Add mode bits that the umask may have removed. Files of other users or without modes are ignored."""
     found = stat.S_IMODE(os.stat(place).st_mode)  # noqa: PTH116  it may be a descriptor
     if found & mode != mode:
         try:
@@ -92,10 +92,10 @@ def allow(place: str | int, mode: int) -> None:
 
 
 def look_again(folder: str, root: str) -> None:
-    """Open a folder, so that an NFS client asks the server whether it has entries that seemed missing.
+    """Open a folder, so that an NFS client asks the server again for entries that seemed to be missing.
 
     Raises:
-        OSError: there is no such folder.
+        OSError: There is no such folder.
     """
     try:
         os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
@@ -107,7 +107,7 @@ def look_again(folder: str, root: str) -> None:
 
 
 def is_in_circle(link: str) -> bool:
-    """Return whether a link leads to a folder that contains it, by the path given or in fact."""
+    """Return whether a link leads to a folder that contains it, before or after resolving the path."""
     target = f"{os.path.realpath(link)}/".replace("//", "/")
     folder = link
     while folder != "/":
@@ -120,7 +120,7 @@ def is_in_circle(link: str) -> bool:
 def rename_new(source: str, goal: str) -> bool:
     """Rename to a path that does not exist, in one step; return False if it exists.
 
-    Of several folders without entries, each may be renamed to ``goal``.
+    Several empty folders may all be renamed to ``goal``.
     """
     found = os.lstat(source)
     if stat.S_ISDIR(found.st_mode):
@@ -158,9 +158,10 @@ def _link(source: str, goal: str, before: os.stat_result) -> bool:
 
 
 def _has_linked(source: str, goal: str, before: os.stat_result) -> bool:
-    """Return whether a link was made, though its NFS client, which has repeated the request, says it exists.
+    """Return whether a link was created although the NFS client reports that it already exists.
 
-    The file has a name more since then. It is opened, because that asks the server.
+    The client does so if it has repeated the request. In this case, the file has one more name. The file is
+    opened, which makes the client ask the server.
     """
     with contextlib.suppress(OSError):
         descriptor = open_to_read(source, os.O_NOFOLLOW)
@@ -187,7 +188,7 @@ def _rename_without_links(source: str, goal: str) -> bool:
 
 
 def _sync(folder: str) -> None:
-    """Wait until the names in a folder are on the disk, if the file system can."""
+    """Wait until the names in a folder are on the disk, if the file system supports this."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -213,7 +214,7 @@ def file_status_of(name: str, found: os.stat_result) -> FileStatus:
 
 @functools.cache
 def user_of(number: int) -> str:
-    """Return the name of a user on this machine, or the number if it has no such user."""
+    """Return the name of a user on this machine, or the number if this machine has no such user."""
     with contextlib.suppress(KeyError):
         return pwd.getpwuid(number).pw_name
     return str(number)

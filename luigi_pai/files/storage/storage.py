@@ -1,4 +1,4 @@
-"""Storage: a storage of the cluster as a file system of Luigi."""
+"""Storage: a Luigi file system for a storage of the cluster."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _MOUNTED = {"nfs": "nfs", "samba": "cifs", "azureFile": "cifs"}
 
 
 class Storage(FileSystem):
-    """A storage of the cluster, which containers and this machine mount.
+    """A storage of the cluster that is mounted both in containers and on this machine.
 
     Constructing a Storage makes no network requests.
 
     Args:
-        name: of the storage on the cluster.
-        path: its folder on this machine, with the files that containers see; if None, the cluster is asked
-            what the storage is, and the mounts of this machine are searched for it.
-        mount_path: where containers mount it.
-        cluster: the NAME of [OpenPai:NAME] that has the storage; if None, the cluster of
-            ``OpenPai.current()``.
-        timeout: seconds after which a mount that does not answer is an error.
+        name: The storage's name on the cluster.
+        path: The storage's folder on this machine, with the files that containers see. If None, the storage's
+            source is requested from the cluster and searched for in the mounts of this machine.
+        mount_path: The path at which containers mount it.
+        cluster: The NAME of the [OpenPai:NAME] that has the storage. If None, the cluster of
+            ``OpenPai.current()`` is used.
+        timeout: Seconds that an operation on the mount may take before an error is raised.
     """
 
     is_mounted = True
@@ -67,10 +67,10 @@ class Storage(FileSystem):
         """Return the storage of a cluster in luigi.cfg, whose ``storage`` must be set.
 
         Args:
-            cluster: the NAME of [OpenPai:NAME]; if None, the cluster of ``OpenPai.current()`` is used.
+            cluster: The NAME of [OpenPai:NAME]. If None, the cluster of ``OpenPai.current()`` is used.
 
         Raises:
-            ConfigError: a setting is invalid.
+            ConfigError: A setting is invalid.
         """
         settings = OpenPai.current(cluster)
         return cls(
@@ -85,23 +85,23 @@ class Storage(FileSystem):
         return f"{type(self).__name__}({self.name!r}, {self.path!r})"
 
     def at(self, path: str) -> tuple[MountedVolume, str]:
-        """Return the volume of a path, and the path on it.
+        """Return the volume of a path and the path on it.
 
         Raises:
-            HdfsError: the path is not on this storage.
-            ConfigError: the storage is not mounted on this machine, or does not exist.
+            HdfsError: The path is not on this storage.
+            ConfigError: The storage is not mounted on this machine, or does not exist.
         """
         volume = self._volume()
         return volume, storage_path(path, self.mount_path, volume.root)
 
     def check_path(self, path: str) -> None:
-        """Raise HdfsError if a path is not on this storage. The cluster is not asked where it is mounted."""
+        """Raise HdfsError if a path is not on this storage. Makes no network requests."""
         self._place(path)
 
     def check_writable(self, path: str) -> Sequence[str]:
         """Raise ConfigError if a job cannot use a path, or the storage is read-only there or here."""
         storage = OpenPai.current(self._cluster).cluster().storage
-        with contextlib.suppress(PaiApiError, HdfsError):  # whoever uses the storage next waits for it
+        with contextlib.suppress(PaiApiError, HdfsError):  # the next use of the storage waits for it
             if storage is not None:
                 storage.mount()
             volume = self._volume()
@@ -137,7 +137,7 @@ class Storage(FileSystem):
         if facts.share:
             return self._at(found)
         volume = self._at(posixpath.join(found, settings.username))
-        if not volume.is_there():  # else the first job of the user would make it
+        if not volume.is_there():  # otherwise the user's first job would create it
             self._at(found).make_folders(f"/{settings.username}")
         return volume
 
@@ -147,9 +147,9 @@ class Storage(FileSystem):
 
 @functools.cache
 def _mounted(facts: StorageFacts, cluster_url: str) -> str | None:
-    """Return the folder at which this machine has a storage; None if it has none.
+    """Return the folder at which this machine mounts a storage; None if it does not.
 
-    It is searched once, because from then on ``MountedVolume`` checks that it is still mounted.
+    The mounts are searched only once. After that, ``MountedVolume`` checks that it is still mounted.
     """
     found = find_mounted(facts.source) or on_this_machine(facts.source, cluster_url)
     if found is None:
@@ -158,7 +158,7 @@ def _mounted(facts: StorageFacts, cluster_url: str) -> str | None:
 
 
 def _not_mounted(name: str, facts: StorageFacts) -> ConfigError:
-    """Return the error of a storage that this machine does not mount, or does not recognize."""
+    """Return the error for a storage that is not mounted here, or whose mount is not recognized."""
     step = "set storage_path in [OpenPai] to the folder at which this machine has its files"
     what = f" ({facts.type})"
     if facts.type in _MOUNTED and facts.source:

@@ -1,4 +1,4 @@
-"""MountedVolume: the files of a storage that this machine mounts."""
+"""MountedVolume: the files of a storage that is mounted on this machine."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from luigi_pai.files.volume import FileStatus
 
 _BUFFER = 256 * 1024  # bytes
-_TRIES = 50  # to make a folder of temporary files that others remove as soon as it is empty
-_SYNC_AFTER = 32  # parts of a file, of 1 MiB each: what waits to be sent must not take as long as ``timeout``
+_TRIES = 50  # to create a folder of temporary files, which others remove as soon as it is empty
+_SYNC_AFTER = 32  # parts of a file, of 1 MiB each: sending the unsynced parts must take less than ``timeout``
 
 
 class MountedVolume(MountPoint):
-    """A storage of the cluster, by its mount on this machine.
+    """A storage of the cluster, accessed through its mount on this machine.
 
-    Names appear by ``link`` and ``rename``, which a server of NFS or SMB does in one step for one of several
-    clients. Where the file system has no links, the name is created exclusively and then replaced, so that
-    it is empty for a moment. Data are on the server when a method returns.
+    Names are created with ``link`` and ``rename``, which an NFS or SMB server executes in one step, and for
+    only one of several clients. If the file system has no links, the name is created exclusively and then
+    replaced, so the file is empty for a moment. When a method returns, the data are on the server.
     """
 
     keeps_modes = True
@@ -55,7 +55,7 @@ class MountedVolume(MountPoint):
         """The user who runs this process."""
         return user_of(os.geteuid())
 
-    # lookups
+    # looking up
 
     def file_status(self, path: str) -> FileStatus:
         """Return the FileStatus of a file or folder."""
@@ -64,8 +64,8 @@ class MountedVolume(MountPoint):
     def list_status(self, path: str) -> list[FileStatus]:
         """Return the FileStatus of each entry of a folder; for a file, its FileStatus with an empty name.
 
-        A link is described as what it leads to. If that is nothing, out of the storage, or a folder that
-        contains the link, its type is ``SYMLINK``.
+        For a link, the FileStatus is that of its target. If the target does not exist, is outside of the
+        storage, or is a folder that contains the link, its type is ``SYMLINK``.
         """
 
         def list_all(place: str) -> list[FileStatus]:
@@ -79,7 +79,7 @@ class MountedVolume(MountPoint):
         return self._look("LISTSTATUS", path, list_all)
 
     def count(self, path: str) -> tuple[int, int, int]:
-        """Return the bytes, folders and files of a path and all below it; a folder counts itself."""
+        """Return how many bytes, folders and files a path and its content have; a folder counts itself."""
         top = self.file_status(path)
         found = [top, *(status for _, status in self.walk(path))] if top["type"] == "DIRECTORY" else [top]
         folders = sum(status["type"] == "DIRECTORY" for status in found)
@@ -93,7 +93,7 @@ class MountedVolume(MountPoint):
         return self._look("OPEN", path, lambda place: io.BufferedReader(OpenedFile(place, call), _BUFFER))
 
     def read_part(self, path: str, offset: int, most: int) -> bytes:
-        """Return at most ``most`` bytes of a file from ``offset`` on."""
+        """Return at most ``most`` bytes of a file, starting at ``offset``."""
 
         def read(place: str) -> bytes:
             with open(place, "rb", opener=open_to_read) as file:
@@ -103,7 +103,7 @@ class MountedVolume(MountPoint):
         return self._look("OPEN", path, read)
 
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
-        """Write a new file, and make its folder if the folder is missing; an error if the file exists."""
+        """Write a new file; create its folder if it is missing; raise an error if the file exists."""
         if isinstance(data, bytes):
             self._do("CREATE", path, lambda: self._create_whole(path, data))
             return
@@ -116,7 +116,7 @@ class MountedVolume(MountPoint):
                 os.fdatasync(file.fileno())
 
         try:
-            for part in data:  # the parts are made here: it may take long to read them
+            for part in data:  # the parts are read here, which may take long
                 self._do("CREATE", path, functools.partial(write, part))
             self._do("CREATE", path, lambda: _finish(file))
         except BaseException:  # also Ctrl-C
@@ -138,7 +138,7 @@ class MountedVolume(MountPoint):
             raise
 
     def _create(self, path: str) -> io.FileIO:
-        """Create a file, which is closed when nobody has waited for it."""
+        """Create a file. If the caller has stopped waiting for it, the file is closed."""
 
         def opened(place: str, _flags: int) -> int:
             for _ in range(_TRIES):
@@ -150,7 +150,7 @@ class MountedVolume(MountPoint):
         return io.FileIO(self._inside(path, is_new=True), "wb", opener=opened)
 
     def append(self, path: str, data: bytes) -> None:
-        """Add data to the end of a file."""
+        """Append data to a file."""
 
         def add() -> None:
             descriptor = os.open(self._inside(path), os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
@@ -163,13 +163,13 @@ class MountedVolume(MountPoint):
     # changes
 
     def make_folders(self, path: str) -> None:
-        """Make a folder and its parents; NotADirectory if the path or a parent is a file."""
+        """Create a folder and its parents; raise NotADirectory if the path or a parent is a file."""
         self._do("MKDIRS", path, lambda: self._make_all(path))
 
     def share_folder(self, path: str) -> None:
-        """Make a folder in which every user may create files, and nobody remove those of others.
+        """Create a folder in which all users may create files but not remove files of other users.
 
-        Containers run as root, which a server of NFS may take for nobody.
+        Containers run as root, which an NFS server may map to the user ``nobody``.
         """
 
         def share() -> None:
@@ -179,9 +179,9 @@ class MountedVolume(MountPoint):
         self._do("MKDIRS", path, share)
 
     def remove(self, path: str, *, recursive: bool) -> bool:
-        """Delete a path; return False if it did not exist. A link is deleted, and not what it leads to.
+        """Delete a path; return False if it did not exist. For a link, the target is not deleted.
 
-        With ``recursive``, each entry is deleted by its own call, as all of them may take long.
+        With ``recursive``, each entry is deleted by a separate call, because all of them may take long.
         """
 
         def delete() -> bool:
@@ -205,7 +205,7 @@ class MountedVolume(MountPoint):
         return True
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename a path; see ``Volume``."""
+        """Rename a path; see ``Volume.rename_to``."""
 
         def rename() -> bool | None:
             source, goal = self._inside(path, is_new=True), self._inside(destination, is_new=True)
@@ -243,7 +243,7 @@ class MountedVolume(MountPoint):
         except FileNotFoundError:
             return None
         if stat.S_ISLNK(found.st_mode):
-            with contextlib.suppress(OSError):  # it leads nowhere, or out of the storage
+            with contextlib.suppress(OSError):  # its target does not exist, or is outside of the storage
                 self._inside(entry.path[len(self.root) :])
                 target = entry.stat()
                 found = found if is_in_circle(entry.path) else target
@@ -272,14 +272,14 @@ class MountedVolume(MountPoint):
 
 
 def _finish(file: io.FileIO) -> None:
-    """Let other users read a new file, and wait until its data are on the server."""
+    """Allow other users to read a new file, and wait until its data are on the server."""
     allow(file.fileno(), READ_BY_ALL)
     os.fsync(file.fileno())
     file.close()
 
 
 def _replace(source: str, goal: str) -> None:
-    """Rename, replacing a file; a folder is not replaced, not even an empty one by another."""
+    """Rename, replacing a file. A folder is never replaced, not even an empty folder by another folder."""
     if os.path.isdir(goal) and not os.path.islink(goal):  # noqa: PTH112, PTH114
         raise OSError(errno.EINVAL, f"{goal} is a folder")
     os.replace(source, goal)  # noqa: PTH105
