@@ -1,4 +1,4 @@
-"""BoundedCache: a mapping that forgets its oldest entries."""
+"""BoundedCache: a mapping that drops its oldest entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 class BoundedCache(OrderedDict[K, V]):
-    """A mapping that drops its oldest entries. Safe to share between threads and over a fork.
+    """A mapping that drops its oldest entries. Safe to share between threads and across a fork.
 
     Read it as a dict, but change it only with ``put``, ``get_or_make`` and ``clear``.
     """
@@ -38,7 +38,7 @@ class BoundedCache(OrderedDict[K, V]):
                 self.popitem(last=False)
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key. If the key has none, make and store it, while other threads wait."""
+        """Return the value of a key. If there is none, create and store it while other threads wait."""
         with self._locks.setdefault(os.getpid(), threading.Lock()):
             value = self.get(key)
             if value is None:

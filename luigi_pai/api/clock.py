@@ -19,15 +19,15 @@ class Clock:
     """Wait for a number of seconds."""
 
     monotonic = staticmethod(time.monotonic)
-    """Return the seconds of a clock that is never set back, and that all processes of a machine share."""
+    """Return the seconds of a clock that never goes back and that all processes of a machine share."""
 
     time = staticmethod(time.time)
-    """Return seconds since 1970 UTC, for comparison with time stamps of other machines."""
+    """Return seconds since 1970 UTC, to compare with time stamps of other machines."""
 
     def get(self, items: queue.Queue[Any], seconds: float) -> Any:
         """Wait for an item of a queue and return it.
 
         Raises:
-            queue.Empty: no item came within ``seconds``.
+            queue.Empty: No item came within ``seconds``.
         """
         return items.get(timeout=seconds)

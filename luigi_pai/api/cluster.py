@@ -1,4 +1,4 @@
-"""Cluster: an OpenPAI cluster, used with the account of one user."""
+"""Cluster: an OpenPAI cluster, accessed as one user."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ T = TypeVar("T")
 
 
 class Cluster(JobRequests):
-    """An OpenPAI cluster, used with the account of one user. The constructor makes no request.
+    """An OpenPAI cluster, accessed as one user. The constructor makes no requests.
 
-    It owns the connections, the token, the dialect and the cached statuses of jobs. It is safe to share
-    between threads and over a fork. Forked processes share the token, the dialect and the request
+    A Cluster owns the connections, the token, the dialect and the cached statuses of jobs. It is safe to
+    share between threads and across a fork. Forked processes share the token, the dialect and the request
     limits. ::
 
         cluster = Cluster("http://HOST:9186", "anna", password="...")
@@ -53,29 +53,29 @@ class Cluster(JobRequests):
     repeated for 3 s after transient errors. If a request fails, methods raise ``PaiApiError`` or a subclass.
 
     Args:
-        url: the rest-server, with its path if it has one.
-        username: the owner of the jobs.
-        password: for the login; not needed with ``token``.
-        token: an application token (0.16 and later), used instead of the password.
+        url: The URL of the rest-server, with its path if it has one.
+        username: The owner of the jobs.
+        password: The password for the login; not needed with ``token``.
+        token: An application token (0.16 and later), used instead of the password.
         api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8, LTP).
-        portal_url: the web portal; default: derived from ``url``.
-        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
-        storage: the storage that v1 jobs mount on a v2 cluster (0.16 and later). Their folders are there;
-            with ``fs_uri``, only those that are named below ``storage_mount``.
-        storage_mount: where they mount it; default: ``/mnt/NAME``.
-        expiration: life of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
-        verify: whether to check TLS certificates, or a file of the CA certificates to check them with.
-        connect_timeout, read_timeout: seconds. ``read_timeout`` limits each wait for data from the server.
-        polling: how often jobs are looked up, and how long transient errors are retried.
-        retention: seconds for which the server keeps an ended job; default: the release's default
-            (12 hours up to release 0.17, 30 days from release 1.0 on).
-        section: the section of luigi.cfg that error texts name: ``OpenPai`` or ``OpenPai:NAME``.
-        clock: measures all ages and waits.
+        portal_url: The web portal; default: derived from ``url``.
+        fs_uri: The value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
+        storage: The storage that v1 jobs mount on a v2 cluster (0.16 and later). Their folders are on it. If
+            ``fs_uri`` is also set, only folders below ``storage_mount`` are.
+        storage_mount: The path at which v1 jobs mount the storage; default: ``/mnt/NAME``.
+        expiration: The lifetime of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
+        verify: Whether to check TLS certificates, or a file of CA certificates to check them with.
+        connect_timeout, read_timeout: Seconds. ``read_timeout`` limits each wait for data from the server.
+        polling: How often jobs are looked up, and how long transient errors are retried.
+        retention: Seconds for which the server keeps an ended job; default: the release's default
+            (12 hours up to release 0.17, 30 days since release 1.0).
+        section: The section of luigi.cfg that error messages name: ``OpenPai`` or ``OpenPai:NAME``.
+        clock: The clock that measures all ages and waits.
 
     Attributes:
-        url, username, polling, section, clock: as given.
-        book: the cached statuses of jobs, an argument of ``LogReader`` and ``WaitingReasons``.
-        settings: for other modules of this package: the settings it was made from, an ``OpenPai``.
+        url, username, polling, section, clock: The arguments of the constructor.
+        book: The cached statuses of jobs, an argument of ``LogReader`` and ``WaitingReasons``.
+        settings: The settings that it was created from, an ``OpenPai``, for other modules of this package.
     """
 
     def __init__(
@@ -127,39 +127,39 @@ class Cluster(JobRequests):
 
     @property
     def server(self) -> Server:
-        """Requests for diagnostics: the server's name and version, the login, request limits, storages."""
+        """Requests for diagnostics: the server's name and version, the login, request limits and storages."""
         return Server(self._session, self._detector)
 
     @property
     def storage(self) -> JobStorage | None:
-        """The storage that jobs mount; None for none."""
+        """The storage that jobs mount; None if there is none."""
         return self._detector.job_storage
 
     # jobs
 
     def convert(self, job: PaiJob) -> Conversion:
-        """Return a v1 job as the protocol that a v2 cluster gets, with what it loses.
+        """Convert a v1 job to the protocol that is sent to a v2 cluster, with a list of lost features.
 
         Raises:
-            SpecError: the job cannot be converted.
-            ConfigError: the storage does not exist, or cannot be written.
+            SpecError: The job cannot be converted.
+            ConfigError: The storage does not exist, or cannot be written.
         """
         return self._detector.convert(job)
 
     def submit(self, job: PaiJob | JobProtocol, *arguments: NoReturn, **settings: NoReturn) -> Job:
-        """Submit a job and return its handle. If its name is in use, NAME__attempt2 is not tried instead.
+        """Submit a job and return its handle. If the name is in use, NAME__attempt2 is not tried instead.
 
-        If the response is lost, the job is looked up before it is posted again, so that it is submitted only
+        If the response is lost, the job is looked up before it is posted again, so it is submitted only
         once. Transient errors are retried for ``polling.patience`` seconds.
 
         Raises:
-            TypeError: the object is not a job, or is not the only argument.
-            SpecError: the job cannot run as it is written; nothing was sent.
-            NameConflict: the name is in use; ``cluster.job(name)`` is the handle of the job with this name.
-            PaiNameTaken: a lookup after a lost response showed that the name belongs to another user's job.
-            PaiHttpError: the server refused the job; the message contains the server's.
-            ClusterUnreachable, ServerFault: no success within ``polling.patience``.
-            PaiApiError: the message of each of these states whether the job may have been submitted.
+            TypeError: The object is not a job, or is not the only argument.
+            SpecError: The job's description is not valid; nothing was sent.
+            NameConflict: The name is in use; ``cluster.job(name)`` is the handle of the job with this name.
+            PaiNameTaken: A lookup after a lost response showed that the name belongs to another user's job.
+            PaiHttpError: The server refused the job. The message contains the server's message.
+            ClusterUnreachable, ServerFault: No success within ``polling.patience``.
+            PaiApiError: The message of each of these errors states whether the job may have been submitted.
         """
         from luigi_pai.jobspec.submission import check  # noqa: PLC0415  a slow import, for submit() only
         from luigi_pai.jobspec.templates.secrets import logged_secrets  # noqa: PLC0415  as above
@@ -184,7 +184,7 @@ class Cluster(JobRequests):
             raise NameConflict(f"job {name!r} was not submitted: an earlier job has this name", status=409)
         return Job(book, status.name, status, logged_secrets(job.to_dict()))
 
-    # functions; their module depends on this one, so it is loaded by its name
+    # functions; their module depends on this one, so it is imported by name
 
     def call(
         self,
@@ -194,30 +194,30 @@ class Cluster(JobRequests):
         kwargs: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> FunctionJob:
-        """Run a Python function as a job, and return its handle, whose ``result()`` waits for the end.
+        """Run a Python function as a job and return its handle; ``result()`` of it waits for the function.
 
         Example::
 
             job = cluster.call(fit, 0.1, image="python:3.11", gpus=1)
             print(job.result())
 
-        The job's name has a hash of the function, of what it uses, and of the arguments. So a call that is
-        repeated, in this process or another one, takes over the running job or returns the earlier result.
-        After a failure it submits the job again. Luigi and ``luigi-pai[python]`` must be installed.
+        The job's name contains a hash of the function, of everything that it uses, and of the arguments. If
+        you repeat a call, in this process or another one, it picks up the running job or returns the earlier
+        result. After a failure, it submits the job again. Luigi and ``luigi-pai[python]`` must be installed.
 
         Args:
-            function: what to run. It is sent as a ``PaiPythonTask`` sends its method.
-            *args: its positional arguments. Every user of the cluster can read them.
-            kwargs: its keyword arguments.
-            **settings: the settings of the job, named like the attributes of a ``PaiPythonTask``.
+            function: The function to run. It is sent like the method of a ``PaiPythonTask``.
+            *args: Its positional arguments. Every user of the cluster can read them.
+            kwargs: Its keyword arguments.
+            **settings: The settings of the job, named like the attributes of a ``PaiPythonTask``.
                 ``image`` is required. Others are ``gpus``, ``cpus``, ``memory_mb``, ``packages``,
                 ``virtual_cluster``, ``run_timeout``, ``max_attempts`` and ``name``.
 
         Raises:
-            SpecError: the call cannot run as a job, or a setting is missing or unknown; nothing was sent.
-            ConfigError: a setting is not valid; nothing was sent.
-            PaiWorkConflict, PaiNameTaken: other work or another user has the job's name.
-            PaiApiError: the text states whether the job may have been submitted.
+            SpecError: The call cannot run as a job, or a setting is missing or unknown; nothing was sent.
+            ConfigError: A setting is not valid; nothing was sent.
+            PaiWorkConflict, PaiNameTaken: Other work or another user already uses the job's name.
+            PaiApiError: The message states whether the job may have been submitted.
         """
         call_each = import_module("luigi_pai.functions.call").call_each
         handles: list[FunctionJob] = call_each(self, function, [(args, kwargs or {})], settings)
@@ -231,7 +231,7 @@ class Cluster(JobRequests):
         kwargs: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> list[FunctionJob]:
-        """Run a Python function as a job for each element of an iterable, and return the jobs' handles.
+        """Run a Python function as a job for each element of an iterable; return the jobs' handles.
 
         Example::
 
@@ -242,15 +242,15 @@ class Cluster(JobRequests):
         run at once, tolerates failures, and writes a table.
 
         Args:
-            function: what to run.
-            *iterables: its first, second, ... positional arguments; all have the same length.
-            kwargs: its keyword arguments, the same ones for each call.
-            **settings: as in ``call``.
+            function: The function to run.
+            *iterables: Its first, second, ... positional arguments; all must have the same length.
+            kwargs: Its keyword arguments, which are the same for each call.
+            **settings: The same as for ``call``.
 
         Raises:
-            TypeError: there is no iterable, or one is none, such as a number.
-            ValueError: the iterables differ in length.
-            PaiError: as in ``call``; jobs that were submitted before the error continue.
+            TypeError: No iterable was passed, or an argument is not iterable, such as a number.
+            ValueError: The iterables differ in length.
+            PaiError: See ``call``. Jobs that were submitted before the error continue.
         """
         module = import_module("luigi_pai.functions.call")
         calls = [(args, kwargs or {}) for args in module.arguments_of(iterables)]
@@ -271,7 +271,7 @@ class Cluster(JobRequests):
     # state
 
     def close(self) -> None:
-        """Close the connections; the next request opens new connections."""
+        """Close the connections. The next request opens new ones."""
         self._session.close()
 
     def reset(self) -> None:

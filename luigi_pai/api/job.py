@@ -31,18 +31,18 @@ __all__ = ["FunctionJob", "Job", "lost_job"]
 
 
 class Job:
-    """A job on a cluster. Making a handle makes no request.
+    """A job on a cluster. Constructing a handle makes no requests.
 
     If a request fails, a method raises ``PaiApiError`` or one of its subclasses.
 
     Args:
         book: The book of its cluster.
         name: Its name on the server; for a later submission, ``NAME__attempt2``.
-        submitted: Its first status, if it was submitted just now; used until the server knows the job.
-        secrets: The secrets in it, if it was submitted just now; they are redacted in its logs.
+        submitted: Its first status if it has just been submitted; used until the server knows the job.
+        secrets: Its secrets if it has just been submitted; they are redacted in its logs.
 
     Attributes:
-        book, name, secrets: as given; the book is for other modules of this package.
+        book, name, secrets: The arguments of the constructor. The book is for other modules of this package.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Job:
         return f"{type(self).__name__}({self.name!r}, {self._api.url!r})"
 
     def _repr_html_(self) -> str:
-        """Return a table of the last known status; makes no request."""
+        """Return a table of the last known status. Makes no requests."""
         known = self._last or self._submitted
         if known is not None:
             return JobList([known], self._api.page)._repr_html_()
@@ -77,7 +77,7 @@ class Job:
         """Return the job's current status; the status of a finished job is cached for 10 s.
 
         Raises:
-            JobNotFound: the server knows no job of this name.
+            JobNotFound: The server knows no job of this name.
         """
         self._last = self._api.repeat(lambda: self.book.status(self.name))
         return self._last
@@ -91,26 +91,26 @@ class Job:
         on_change: Callable[[JobStatus], None] | None = None,
         on_waiting: Callable[[JobStatus, str], None] | None = None,
     ) -> JobStatus:
-        """Wait for the end of the job and return its last status, even if it has failed; see ``failure``.
+        """Wait until the job has ended and return its last status, even if it has failed; see ``failure``.
 
         Transient errors are retried for the cluster's ``polling.patience``, in seconds.
 
         Args:
-            timeout: seconds after which ``TimeoutError`` is raised; the job continues.
-            queue_timeout: seconds in the queue after which the job is stopped.
-            run_timeout: seconds of running after which the job is stopped.
-            on_change: called with each new status, the first one included.
-            on_waiting: called with the status of a waiting job and the reason why it waits, when the reason
-                becomes known or changes. The reason is looked up after a second, then once a minute. Not
-                all releases report reasons.
+            timeout: Seconds after which ``TimeoutError`` is raised; the job continues.
+            queue_timeout: Seconds in the queue after which the job is stopped.
+            run_timeout: Seconds of running after which the job is stopped.
+            on_change: Called with each new status, including the first one.
+            on_waiting: Called with the status of a queued job and the reason why it waits, when the reason
+                becomes known or changes. The reason is looked up after one second in the queue, then once a
+                minute. Not all releases report reasons.
 
         In a notebook, each status is displayed below the cell if ``on_change`` is not given.
 
         Raises:
-            JobNotFound: the server knows no job of this name, and this handle did not submit it.
-            PaiJobLost: the server no longer knows the job.
-            ClusterUnreachable: the server did not respond for too long.
-            TimeoutError: the job has not ended within ``timeout``.
+            JobNotFound: The server knows no job with this name, and this handle did not submit it.
+            PaiJobLost: The server no longer knows the job.
+            ClusterUnreachable: The server did not respond for too long.
+            TimeoutError: The job has not ended within ``timeout``.
         """
         end = math.inf if timeout is None else self._api.clock.monotonic() + timeout
         changed = on_change or (self._drawn() if is_notebook() else lambda _status: None)
@@ -175,24 +175,24 @@ class Job:
         return self._api.repeat(lambda: self._api.config(self.name))
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the events of the job, such as why a task cannot start (1.3 and later; v1: no events)."""
+        """Return the events of the job, such as why a task cannot start (1.3 and later; v1: empty)."""
         return self._api.repeat(lambda: self._api.events(self.name))
 
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
-        """Return the logs of a task of the job, by the logs' names: ``stdout``, ``stderr``, ``all``.
+        """Return the logs of a task of the job by name: ``stdout``, ``stderr``, ``all``.
 
-        On 0.7 to 0.14 they are read from the node where the task ran (``TaskStatus.log_url``).
-        ``ClusterUnreachable`` is raised if this machine cannot reach it. 0.15 to 1.3 serve no logs, so
+        On 0.7 to 0.14 they are read from the node on which the task ran (``TaskStatus.log_url``).
+        ``ClusterUnreachable`` is raised if this machine cannot reach the node. 0.15 to 1.3 serve no logs, so
         ``PaiHttpError`` is raised. Your password and token, and the secrets of a job that this handle has
-        submitted, are ``******``.
+        submitted, are replaced by ``******``.
 
         Args:
-            role: the task role, as in ``status().tasks``.
+            role: The task role, as in ``status().tasks``.
             index: The task's index in its role.
-            tail: whether to return only the last 16 KB of each log.
+            tail: Whether to return only the last 16 KB of each log.
 
         Raises:
-            JobNotFound: the server does not know the job, or the job has no such task role.
+            JobNotFound: The server does not know the job, or the job has no such task role.
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         roles = sorted({task.role for task in status.tasks})
@@ -204,9 +204,9 @@ class Job:
         return {name: self._api.session.redacted(text, self.secrets) for name, text in texts.items()}
 
     def failure(self) -> PaiJobFailed | None:
-        """Return the error of a job that ended as FAILED or STOPPED, else None.
+        """Return the error of a job that ended as FAILED or STOPPED; otherwise None.
 
-        The error has the exit code, the task that caused the end and the last lines of the task's log.
+        The error contains the exit code, the task that caused the end and the last lines of the task's log.
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         if not status.finished or status.succeeded:
@@ -220,9 +220,9 @@ class FunctionJob(Job):
     Args:
         book: The book of its cluster.
         name: Its name on the server.
-        submitted: Its first status; None if the outputs show that it has succeeded earlier.
-        finish: Waits for its end, and sets ``name`` if there were further attempts.
-        value: Reads what the function has returned.
+        submitted: Its first status; None if the outputs show that it has already succeeded.
+        finish: Waits until it has ended, and updates ``name`` if there were more attempts.
+        value: Reads the return value of the function.
     """
 
     def __init__(
@@ -240,15 +240,15 @@ class FunctionJob(Job):
         self._lock = threading.Lock()
 
     def result(self) -> Any:
-        """Wait for the end of the job, and return what the function has returned, as JSON gives it back.
+        """Wait until the job has ended and return the function's result, converted to JSON and back.
 
-        Tuples are lists, keys of dicts are strings, and numbers of numpy are numbers of Python.
+        Tuples become lists, keys of dicts become strings, and numbers of numpy become numbers of Python.
 
         Raises:
-            PaiJobFailed: the job failed or was stopped; the error has the function's traceback.
-            PaiJobLost: the server no longer knows the running job.
-            PaiApiError: requests failed until their deadline; the job continues.
-            PaiError: the result cannot be read.
+            PaiJobFailed: The job failed or was stopped; the error has the function's traceback.
+            PaiJobLost: The server no longer knows the running job.
+            PaiApiError: Requests failed until their deadline; the job continues.
+            PaiError: The result cannot be read.
         """
         with self._lock:
             if self._error is not None:
@@ -262,9 +262,9 @@ class FunctionJob(Job):
             return self._value()
 
     def exception(self) -> PaiJobFailed | None:
-        """Wait for the end of the job; return the ``PaiJobFailed`` that ``result`` raises, if any.
+        """Wait until the job has ended; return the ``PaiJobFailed`` that ``result`` would raise, if any.
 
-        Other errors are raised, as by ``result``.
+        Other errors are raised, like in ``result``.
         """
         try:
             self.result()
@@ -273,11 +273,11 @@ class FunctionJob(Job):
         return None
 
     def cancel(self) -> None:
-        """Stop the job; the same as ``stop``, under the name that futures have."""
+        """Stop the job. This is ``stop`` under the name that futures use."""
         self.stop()
 
     def done(self) -> bool:
-        """Return whether the job has ended, in success or failure."""
+        """Return whether the job has ended, successfully or not."""
         return self._is_over or self.status().finished
 
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 NEXT_SUBMISSION = "run the task again to submit the job again"
 _MOST_LOGS = 10  # URLs of tasks' output in one error
 _MOST_FAILED = 5  # failed tasks that are listed
-_LONGEST_DIAGNOSTICS = 4000  # characters of the server's text, and of a log, in an error
+_LONGEST_DIAGNOSTICS = 4000  # characters of the server's diagnostics, and of a log, in an error
 _STREAMS = ("all", "stderr", "stdout", "runtime.log")  # the most complete first
 _LAST_LINES = 20
 _NO_RUNTIME = "No module named 'pai_runtime'"
@@ -35,8 +35,8 @@ _RUNTIME_HINT = "the container has no pai_runtime.py; set runtime = True on the 
 def deciding_task(status: JobStatus) -> TaskStatus | None:
     """Return the task that caused the end of a job; None if it is not known.
 
-    It is the task that the server names. If the server names none, it is a failed task, preferably one with
-    the job's exit code. If no task has failed, it is the job's only task.
+    This is the task that the server names. If the server names none, it is a failed task, preferably one
+    with the job's exit code. If no task has failed, it is the job's only task, if it has just one.
     """
     decided = [task for task in status.tasks if (task.role, task.index) == status.exit_task]
     failed = status.failed_tasks()
@@ -46,10 +46,10 @@ def deciding_task(status: JobStatus) -> TaskStatus | None:
 
 
 def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None:
-    """Return the task that caused the end of a job, and the last lines of its log; None if no line is found.
+    """Return the task that caused the end of a job and the last lines of its log; None if there are none.
 
     The result is also None if the log cannot be read (0.15 to 1.3 serve no logs, nodes of 0.7 to 0.14 may be
-    out of reach), because an error about the log must not hide the job's error.
+    unreachable), because an error about the log must not hide the job's error.
     """
     task = deciding_task(status)
     if task is None:
@@ -64,10 +64,10 @@ def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None
 
 
 def log_end(api: RestApi, status: JobStatus, task: TaskStatus, count: int) -> str:
-    """Return the last lines of the most complete non-empty log of a task, as printable text.
+    """Return the last lines of the most complete non-empty log of a task, without unprintable characters.
 
     Raises:
-        PaiApiError: the log cannot be read.
+        PaiApiError: The log cannot be read.
     """
     files = api.dialect.task_logs(status, task.role, task.index)
     named = {file.name: file for file in files}
@@ -84,15 +84,15 @@ def job_failure(
     secrets: Sequence[str] = (),
     next_step: str | None = None,
 ) -> PaiJobFailed:
-    """Return the error for a failed or stopped job. Its text has cause, log lines, URLs and the next step.
+    """Return the error for a failed or stopped job. Its message has cause, log lines, URLs and advice.
 
     Args:
-        api: the REST API of the job's cluster, to read the job's log.
+        api: The REST API of the job's cluster, to read the job's log.
         status: The job's last status.
-        missed: the missed deadline, because of which the job was stopped; None if it missed none.
-        secrets: values in the job; they are redacted, as are the account's password and token, because the
-            job's log may contain them.
-        next_step: last line of the error.
+        missed: The missed deadline for which the job was stopped; None if it missed none.
+        secrets: Secret values in the job. They are redacted, like the account's password and token, because
+            the job's log may contain them.
+        next_step: The last line of the error.
     """
     # the diagnostics may contain the end of a log, with secrets
     redacted = functools.partial(api.session.redacted, secrets=secrets)
@@ -116,7 +116,7 @@ def job_failure(
     if task is not None:
         lines.append(f"last lines of {task}:\n{_end_of(log)}")
     has_log = task is not None and (status.command_exit_code is not None or api.dialect.version == "v1")
-    if report and not has_log:  # the report would only repeat the end of a log that is shown
+    if report and not has_log:  # the report would only repeat the end of the log above
         lines.append(f"the cluster's report:\n{_end_of(printable(report))}")
     lines += [_RUNTIME_HINT] * (_NO_RUNTIME in log + report)
     lines.append(f"job page: {api.page(status.name)}")

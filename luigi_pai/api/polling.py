@@ -14,8 +14,8 @@ class Polling:
     """The polling settings of ``[OpenPai]``, in seconds.
 
     Attributes:
-        shortest, longest: bounds of the wait between two lookups (``poll_min``, ``poll_max``).
-        patience: how long transient errors are retried (``poll_patience``).
+        shortest, longest: The bounds of the wait between two lookups (``poll_min``, ``poll_max``).
+        patience: How long transient errors are retried (``poll_patience``).
     """
 
     shortest: float = 0.1
@@ -26,9 +26,10 @@ class Polling:
 def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     """Return the seconds to wait before the next lookup of a job.
 
-    While the job is queued, the wait is a quarter of the time in the queue, at most 10 s. While it runs, the
-    wait is an eighth of the run time. The bounds are ``polling.shortest`` and ``polling.longest``. To spread
-    the load, the wait varies by up to 10 %, but not beyond the longest. With the defaults, 0.1 s and 30 s:
+    While the job is queued, the wait is a quarter of the time in the queue, but at most 10 s. While it runs,
+    the wait is an eighth of the run time. The bounds are ``polling.shortest`` and ``polling.longest``. To
+    spread the load, the wait varies by up to 10 %, but not beyond the longest. With the defaults, 0.1 s and
+    30 s:
 
     ========  =====  ====  ====  =====  =====  ======  ======
     queued    0.4 s  1 s   4 s   10 s   20 s   40 s    1 h
@@ -37,9 +38,9 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     wait      0.1 s  0.5   1.0   2.5    7.5    15 s    30 s
     ========  =====  ====  ====  =====  =====  ======  ======
 
-    The next table has means of 1,000 simulated jobs (1 s to 10 h, log-uniform; queued for up to 2 h): the
-    delay until the end is noticed, in seconds and as share of the run, and the number of requests. The last
-    column has the requests of one unqueued job of 1 h. See ``benchmarks/polling.py``.
+    The next table shows means of 1,000 simulated jobs (1 s to 10 h, log-uniform; queued for up to 2 h): the
+    delay until the end is noticed, in seconds and as a share of the run, and the number of requests. The last
+    column shows the number of requests for a job of 1 h without a queue. See ``benchmarks/polling.py``.
 
     ==============================  =========  ==========  ========  ===========
     schedule                        mean late  of the run  requests  1 h, no queue
@@ -54,9 +55,9 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     delay is 20 % of the run with the square root, and 6 % with this schedule.
 
     Args:
-        age: seconds since the job was first seen running, or since its submission while it is queued.
-        polling: the bounds.
-        queued: whether it is queued.
+        age: Seconds since the job was first seen running or, while it is queued, since its submission.
+        polling: The bounds.
+        queued: Whether the job is queued.
     """
     longest = max(polling.shortest, min(polling.longest, _LONGEST_QUEUED)) if queued else polling.longest
     wait = min(max(age / (4 if queued else 8), polling.shortest), longest)

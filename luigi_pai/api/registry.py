@@ -1,4 +1,4 @@
-"""The registry of a process: one Cluster for each set of settings."""
+"""The registry of a process, which has one Cluster for each set of settings."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Clusters:
     """The clusters of this process, by their settings.
 
     Attributes:
-        clock: the clock for each new Cluster.
-        cache: values that other modules store; no two modules use the same key. ``reset`` empties it.
+        clock: The clock for each new Cluster.
+        cache: Values that other modules store, each under its own key. ``reset`` empties it.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Clusters:
         self._clusters: BoundedCache[Any, Cluster] = BoundedCache(most=_MOST_CLUSTERS)
 
     def get(self, **settings: Any) -> Cluster:
-        """Return the Cluster for arguments of its constructor; the same Cluster for the same arguments."""
+        """Return the Cluster for these constructor arguments; equal arguments return the same Cluster."""
         key = tuple(sorted(settings.items()))
         return self._clusters.get_or_make(key, lambda: Cluster(**settings, clock=self.clock))
 
@@ -40,9 +40,9 @@ class Clusters:
 
 
 CLUSTERS = Clusters()
-"""The registry of this process; the process has no other."""
+"""The only registry of this process."""
 
 
 def reset_clusters() -> None:
-    """Close all connections and forget everything known of clusters and their jobs."""
+    """Close all connections and forget everything about clusters and their jobs."""
     CLUSTERS.reset()

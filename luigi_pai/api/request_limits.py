@@ -1,9 +1,9 @@
 """The request limits of a server, counted together by all forked processes.
 
 OpenPAI 1.0 and later limit requests, by default 600 per minute and IP address, 60 lists per minute
-and user, 60 submissions per hour and user. Each reply has the number of requests left and the end of
-the time window. A request beyond the limit is not sent, because the server counts refused submissions,
-too. Polling is spread over the window, so that other requests stay possible.
+and user, 60 submissions per hour and user. Each response contains the number of requests left and the end of
+the time window. A request beyond the limit is not sent, because the server also counts refused submissions.
+Polling is spread over the window, so that other requests stay possible.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _KEY = "limits"
 _POLLING_SHARE = 0.8  # share of the limit for polling, spread evenly; the rest is for other requests
-# if the ends that two replies report differ by less than this share of a window's length, both replies are
-# from the same window (a slow reply, for example, reports a later end)
+# if the ends that two responses report differ by less than this share of a window's length, both responses
+# are from the same window (for example, a slow response reports a later end)
 _SAME_WINDOW = 0.5
 
 
@@ -46,10 +46,10 @@ class Window:
     """A time window in which a server accepts a number of requests.
 
     Attributes:
-        left: requests that it still accepts.
-        ends_in: seconds until the next window begins.
-        size: requests in a whole window; None if the server has not sent it.
-        length: of a whole window in seconds.
+        left: The number of requests that it still accepts.
+        ends_in: Seconds until the next window starts.
+        size: The number of requests in a whole window; None if the server has not sent it.
+        length: The length of a whole window in seconds.
     """
 
     left: int
@@ -62,8 +62,8 @@ class Limits:
     """The remaining requests of each limit.
 
     Args:
-        state: shared between forked processes; holds the counts.
-        clock: measures the windows, on its monotonic clock.
+        state: A document with the counts, which forked processes share.
+        clock: The clock that measures the windows, by its monotonic time.
     """
 
     def __init__(self, state: SharedDocument, clock: Clock) -> None:
@@ -74,13 +74,13 @@ class Limits:
         """Count a request that is about to be sent.
 
         Args:
-            kind: of the request.
-            what: the request, for the error.
+            kind: The kind of request.
+            what: A description of the request for the error message.
 
         Raises:
-            RateLimited: the window has no request left. ``sent`` is False, ``reset_at`` is the window's end.
+            RateLimited: The window has no requests left. ``sent`` is False, ``reset_at`` is its end.
         """
-        kinds = {kind, Kind.CALL}  # a list or a submission is a call, too
+        kinds = {kind, Kind.CALL}  # a list or a submission is also a call
         state = self._state.read()
         if _KEY not in state or all(self._window(state, each) is None for each in kinds):
             return
@@ -102,12 +102,12 @@ class Limits:
         )
 
     def record(self, kind: Kind, headers: Mapping[str, str], *, refused: bool = False) -> None:
-        """Record the limit that a reply reports, if it reports a limit.
+        """Record the limit that a response reports, if any.
 
         Args:
-            kind: of the request.
-            headers: of its reply.
-            refused: whether the reply is a 429.
+            kind: The kind of request.
+            headers: The headers of its response.
+            refused: Whether the response is a 429.
         """
         remaining = headers.get("X-RateLimit-Remaining")
         left = 0.0 if refused else None if remaining is None else _number(remaining)
@@ -118,7 +118,7 @@ class Limits:
         with self._state.update() as state:
             known = self._window(state, kind)
             if known is not None and ends - known["ends"] < _SAME_WINDOW * _WINDOWS[kind]:
-                left = min(left, known["left"])  # replies do not count requests that are in flight
+                left = min(left, known["left"])  # responses do not count requests in flight
                 ends = known["ends"]
             last = state.get(_KEY, {}).get(kind.value, {})
             window = {"left": left, "of": size, "ends": ends, "span": max(wait, last.get("span", 0.0))}
@@ -139,18 +139,19 @@ class Limits:
         if window is None or not window["of"]:
             return 0.0
         rest = window["ends"] - self._clock.monotonic()
-        even = _POLLING_SHARE * window["of"] / max(window["span"], 1.0)  # requests a second
+        even = _POLLING_SHARE * window["of"] / max(window["span"], 1.0)  # requests per second
         return max(0.0, float(rest - window["left"] / even))
 
     def wait(self, kind: Kind, share: float, since: float) -> float:
         """Return the seconds to wait before the next request, to use only a share of the limit.
 
-        The wait is 0.0 if no limit is known. The share's unused requests are spread over the window's rest.
+        The wait is 0.0 if no limit is known. The unused requests of the share are spread over the rest of the
+        window.
 
         Args:
-            kind: of the request.
-            share: of the limit, 0 to 1; the rest of the limit is left to other requests.
-            since: time of the last request of this kind, in seconds of the monotonic clock.
+            kind: The kind of request.
+            share: The share of the limit, 0 to 1; the rest is left for other requests.
+            since: The time of the last request of this kind, in seconds of the monotonic clock.
         """
         state, now = self._state.read(), self._clock.monotonic()
         size = state.get(_KEY, {}).get(kind.value, {}).get("of")
@@ -171,15 +172,15 @@ class Limits:
 
 
 def reset_after(headers: Mapping[str, str], now: float, window: float | None = None) -> float | None:
-    """Return the seconds until a request limit ends; None if the reply does not say when.
+    """Return the seconds until a request limit ends; None if the response does not contain the time.
 
     The result is Retry-After, or the time from Date to X-RateLimit-Reset. If both exist, the smaller time is
-    returned. If the reply has X-RateLimit-Reset, the result is at most ``window``.
+    returned. If the response has X-RateLimit-Reset, the result is at most ``window``.
 
     Args:
-        headers: of the reply.
-        now: seconds since 1970 UTC, for a server that sends no Date.
-        window: length of the limit's window in seconds, if known.
+        headers: The headers of the response.
+        now: Seconds since 1970 UTC, for a server that sends no Date.
+        window: The length of the limit's window in seconds, if known.
     """
     moment, wait = _number(headers.get("X-RateLimit-Reset")), _number(headers.get("Retry-After"))
     waits = [seconds for seconds in (wait, window if moment is not None else None) if seconds is not None]
@@ -190,7 +191,7 @@ def reset_after(headers: Mapping[str, str], now: float, window: float | None = N
 
 
 def server_time(headers: Mapping[str, str]) -> float | None:
-    """Return the time of a server's clock in seconds since 1970 UTC; None if a reply has no Date."""
+    """Return the time of a server's clock in seconds since 1970 UTC; None if a response has no Date."""
     try:
         return parsedate_to_datetime(headers.get("Date", "")).timestamp()
     except (TypeError, ValueError):

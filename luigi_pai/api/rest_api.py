@@ -1,4 +1,4 @@
-"""RestApi: the REST API of a cluster, used by one user, in the dialect that its server speaks."""
+"""RestApi: the REST API of a cluster, accessed as one user, in the dialect of its server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JobRequests:
     """The requests about jobs that ``RestApi`` and ``Cluster`` have in common.
 
     Attributes:
-        username: the owner of the jobs.
+        username: The owner of the jobs.
     """
 
     username: str
@@ -45,14 +45,14 @@ class JobRequests:
         return self._detector.call(request)
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return a job's status at one of its starts by the cluster (on v1, only at the last).
+        """Return a job's status at one of its starts by the cluster (on v1, only the last).
 
         Args:
             name: The job's name.
             number: The start's number; the first is 0.
 
         Raises:
-            JobNotFound: there is no such job, or the job has no such start.
+            JobNotFound: There is no such job, or the job has no such start.
         """
         return self._call(lambda dialect: dialect.attempt(name, number))
 
@@ -63,12 +63,13 @@ class JobRequests:
 
         Args:
             username: The jobs' owner; default: this user; None: all users.
-            states: only jobs in this state, or in one of these: ``WAITING``, ``RUNNING`` (with
+            states: Return only jobs in this state or in one of these states: ``WAITING``, ``RUNNING`` (with
                 ``COMPLETING``), ...
-            tags: only jobs with this tag, or one of these (1.3 and later; earlier releases have no tags).
+            tags: Return only jobs with this tag or one of these tags (1.3 and later; earlier releases have
+                no tags).
 
         Raises:
-            ValueError: there is no such state.
+            ValueError: There is no such state.
         """
         username = self.username if username == "" else username
         wanted = frozenset(state.upper() for state in ([states] if isinstance(states, str) else states))
@@ -78,7 +79,7 @@ class JobRequests:
                 f"states: {unknown[0]!r} is not one of {', '.join(state.value for state in JobState)}"
             )
         jobs = self._call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
-        if JobState.RUNNING.value in wanted:  # as most servers call the jobs that are COMPLETING
+        if JobState.RUNNING.value in wanted:  # most servers use it for jobs that are COMPLETING
             wanted |= {JobState.COMPLETING.value}
         found = (
             job
@@ -94,7 +95,7 @@ class JobRequests:
         self._detector.call(lambda dialect: dialect.add_tag(name, tag))
 
     def config(self, name: str) -> dict[str, Any]:
-        """Return a job's config or protocol as the server has stored it, with secrets as ``******``."""
+        """Return a job's config or protocol as stored by the server, with secrets as ``******``."""
         return self._call(lambda dialect: dialect.config(name))
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
@@ -102,13 +103,13 @@ class JobRequests:
         return self._detector.call_detected(lambda dialect: dialect.events(name))
 
     def ssh(self, name: str) -> SshAccess:
-        """Return how the running containers of a job are reached by ssh."""
+        """Return how to reach the running containers of a job by ssh."""
         return self._call(lambda dialect: dialect.ssh(name))
 
     def virtual_clusters(self) -> dict[str, Any]:
-        """Return the virtual clusters by name, with their capacity and usage as the server reports them.
+        """Return the virtual clusters by name, with their capacity and usage as reported by the server.
 
-        0.15 to 1.0 respond to the v1 request with a 5xx, as a broken server may, so the version is requested.
+        0.15 to 1.0 respond to the v1 request with a 5xx, like a broken server, so the version is requested.
         """
 
         def request(dialect: Dialect) -> dict[str, Any]:
@@ -130,15 +131,15 @@ class RestApi(JobRequests):
     """Requests to one rest-server. Statuses of jobs are cached by ``Book``, not here.
 
     Args:
-        session: the connection.
-        detector: knows the dialect, or detects it from responses.
-        portal_url: the web portal.
-        polling: how often jobs are looked up, and how long transient errors are retried.
-        retention: seconds for which the server keeps an ended job; None: the default of the release.
+        session: The connection.
+        detector: Returns the dialect, which it detects from responses.
+        portal_url: The web portal.
+        polling: How often jobs are looked up, and how long transient errors are retried.
+        retention: Seconds for which the server keeps an ended job; None: the default of the release.
 
     Attributes:
-        session, detector, polling: as given.
-        url, username, section, clock: as in the session and its account.
+        session, detector, polling: The arguments of the constructor.
+        url, username, section, clock: The values of the session and its account.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class RestApi(JobRequests):
         """Return the status of a job.
 
         Raises:
-            JobNotFound: the server knows no job of this name.
+            JobNotFound: The server knows no job of this name.
         """
         detector = self.detector
         status = detector.call(lambda dialect: dialect.status(name))
@@ -196,11 +197,11 @@ class RestApi(JobRequests):
         return status
 
     def rows(self) -> builtins.list[JobRow]:
-        """Return the rows of the user's jobs, see ``list``; they take less time than statuses."""
+        """Return the rows of the user's jobs; see ``list``. Creating them takes less time than statuses."""
         return self.detector.call(lambda dialect: dialect.list(self.username, each=listed_row))
 
     def check_there(self, name: str) -> None:
-        """Raise JobNotFound if an LTP has no job of this name; see ``V2Dialect.check_there``."""
+        """Raise JobNotFound if an LTP has no job with this name; see ``V2Dialect.check_there``."""
         self.detector.call(lambda dialect: dialect.check_there(name))
 
     def stop(self, name: str) -> None:
@@ -215,10 +216,10 @@ class RestApi(JobRequests):
         """Make a request that is safe to repeat, and return its result; transient errors are retried.
 
         Args:
-            request: the request.
-            patience: seconds for which it is retried; after ``TokenLost``, 20 s if that is longer. If a
-                request limit lasts longer than ``patience``, there is no retry.
-            what: what the request is, for the log.
+            request: The request.
+            patience: Seconds for which it is retried; after ``TokenLost``, 20 s if that is longer. If a
+                request limit lasts longer than ``patience``, the request is not retried.
+            what: A description of the request for the log.
         """
         retry = Retry(patience, self.clock, what, longest=patience, token_limit=self.polling.patience)
         return retry.call(request)
@@ -226,6 +227,7 @@ class RestApi(JobRequests):
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job.
 
-        Without a setting, it is the default of the server's release. This may need a request for the version.
+        Without a setting, this is the default of the server's release, which may need a request for the
+        version.
         """
         return self.detector.retention() if self._retention is None else self._retention

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault, TokenLost)
-"""Transient errors; after them, a request that is safe to repeat is retried."""
+"""Transient errors, after which a request is retried if it is safe to repeat."""
 
 _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
-_LONGEST_LOGINS = 20.0  # seconds: six or more retries, so that processes that log in at once spread
+_LONGEST_LOGINS = 20.0  # seconds: six or more retries, to spread processes that log in at the same time
 _LONGEST_LIMIT = 3600.0  # the longest window of a server
 _WINDOWS = 3  # a deadline is at least this many times the wait that the server sends with a 429
 _JITTER = 0.1
@@ -41,22 +41,22 @@ T = TypeVar("T")
 
 @dataclass(eq=False, repr=False)
 class Retry:
-    """Decides after each transient error whether to give up, and if not, how long to wait.
+    """Decides after each transient error whether to give up and, if not, how long to wait.
 
-    The first wait is at most 0.5 s. This maximum doubles with each further wait, up to 15 s. If the server
-    sends the time at which a request limit ends, the wait after a 429 ends then, or after at most an hour.
+    The first wait is at most 0.5 s. This maximum doubles with each additional wait, up to 15 s. If the server
+    sends the time at which a request limit ends, the wait after a 429 lasts until then, but at most an hour.
 
     The time until the deadline starts with the first failed request. A request that was not sent because
     of a known limit does not start it, and is retried even after the deadline. If the server refuses a
     request with 429, the deadline is at least three times the wait that the server sends.
 
     Args:
-        limit: seconds without success after which the last error is raised.
-        clock: measures these seconds.
-        what: subject of the log lines, such as ``job NAME``.
-        longest: seconds; if a request limit ends later than that, the error is raised without a wait.
-        token_limit: at most 20 s of it replace ``limit`` after ``TokenLost``, if that is longer.
-        sleep: waits for a number of seconds; default: ``clock.sleep``.
+        limit: Seconds without success after which the last error is raised.
+        clock: The clock that measures these seconds.
+        what: The subject of the log messages, such as ``job NAME``.
+        longest: If a request limit lasts longer than these seconds, the error is raised without a wait.
+        token_limit: The limit after ``TokenLost``, but at most 20 s, if it is longer than ``limit``.
+        sleep: Waits for a number of seconds; default: ``clock.sleep``.
     """
 
     limit: float
@@ -74,8 +74,8 @@ class Retry:
         """Return the seconds to wait before the next try.
 
         Raises:
-            PaiError: ``error`` is raised again if the deadline is reached, if a test's mock made it, or if
-                the server has never replied.
+            PaiError: ``error`` is raised again if the deadline is reached, if it comes from a test's mock, or
+                if the server has never responded.
         """
         if error.mocked or (isinstance(error, ClusterUnreachable) and error.never_replied):
             raise error
@@ -121,10 +121,10 @@ class Retry:
         self._since, self._next, self._granted = None, _FIRST_WAIT, 0.0
 
     def call(self, request: Callable[[], T]) -> T:
-        """Call a function until it succeeds, wait between the calls, and return the result.
+        """Call a function until it succeeds, with waits between the calls; return the result.
 
         Raises:
-            PaiError: a transient error (of the server or of files) after which ``wait_after`` gives up, or
+            PaiError: The transient error (of the server or of files) after which ``wait_after`` gives up, or
                 the first error that is not transient.
         """
         while True:

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.7 to 0.14, without its reverse proxy
 _TAGS_SINCE, _LOGS_SINCE = (1, 3), (1, 4)
-_CREATED_WITHIN = 60.0  # seconds by which a job's creation may precede its request, as clocks may differ
+_CREATED_WITHIN = 60.0  # seconds by which a job's creation may precede its request, because clocks may differ
 
 
 @dataclass(frozen=True)
 class Greeting:
-    """The response from the URL at which a rest-server is expected; it may come from another program.
+    """The response from the URL at which a rest-server is expected. It may come from another program.
 
     Attributes:
-        status: the HTTP status code.
-        is_page: whether the response is HTML.
-        info: the JSON object of the response, from 0.15 on with ``name``, ``version``, ``launcherType`` and
+        status: The HTTP status code.
+        is_page: Whether the response is HTML.
+        info: The JSON object of the response, since 0.15 with ``name``, ``version``, ``launcherType`` and
             ``authnMethod``; empty if the response is not a JSON object.
-        error_code: the code, if the response is an error of a rest-server; else None.
-        skew: seconds by which the server's clock is ahead of this machine's; None if it sends no Date header.
+        error_code: The code if the response is an error of a rest-server; otherwise None.
+        skew: Seconds by which the server's clock is ahead of this machine's; None if it sends no Date header.
     """
 
     status: int
@@ -49,8 +49,8 @@ class Server:
     """The server of a cluster, for diagnostics.
 
     Args:
-        session: the connection.
-        detector: detects which dialect (API version) the server speaks.
+        session: The connection.
+        detector: Detects which dialect (API version) the server speaks.
     """
 
     def __init__(self, session: Session, detector: DialectDetector) -> None:
@@ -58,10 +58,10 @@ class Server:
         self._detector = detector
 
     def greeting(self) -> Greeting:
-        """Send a GET to the URL of the server; describe the response, even if it is not from a rest-server.
+        """Send a GET to the server's URL; return the response, even if it is not from a rest-server.
 
         Raises:
-            ClusterUnreachable: there was no response in time.
+            ClusterUnreachable: There was no response in time.
         """
         response = self._session.get(self._session.url("/api/v1/"))
         date = server_time(response.headers)
@@ -76,7 +76,7 @@ class Server:
     def existed_before(self, job: JobStatus, moment: float) -> bool:
         """Return whether a job was created more than a minute before ``moment`` of this machine's clock.
 
-        The server's clock is read by a request. If it fails, the two clocks are assumed to agree.
+        The server's clock is read with a request. If it fails, the two clocks are assumed to agree.
         """
         skew = None
         with contextlib.suppress(PaiApiError):
@@ -85,18 +85,18 @@ class Server:
         return created < moment + (skew or 0.0) - _CREATED_WITHIN
 
     def token_life(self) -> float | None:
-        """Log in if no token is kept. Return the token's remaining seconds; None if the token has no expiry.
+        """Log in if there is no token. Return the token's remaining seconds; None if it does not expire.
 
         Raises:
-            AuthenticationError: the login was refused.
+            AuthenticationError: The login was refused.
         """
         return self._session.token_life()
 
     def token_check(self) -> dict[str, Any] | None:
-        """Return the server's report on the token (LTP adds ``vcadmins``); None if it has no such API.
+        """Return the server's information on the token (LTP adds ``vcadmins``); None if it has no such API.
 
         Raises:
-            AuthenticationError: the login or the token was refused.
+            AuthenticationError: The login or the token was refused.
         """
         try:
             reply = self._session.request("GET", "/api/v2/tokens/check")
@@ -111,7 +111,7 @@ class Server:
         return self._detector.detect()
 
     def gives_logs(self) -> bool:
-        """Return whether the logs of tasks can be read: from servers since 1.4, or from nodes of 0.7 to 0.14.
+        """Return whether logs of tasks can be read: from servers since 1.4, or from nodes of 0.7 to 0.14.
 
         A v2 server whose release is not known is assumed to serve logs.
         """
@@ -122,7 +122,7 @@ class Server:
             return True
 
     def has_tags(self) -> bool:
-        """Return whether the server has tags for jobs, as 1.3 and later have."""
+        """Return whether the server supports tags of jobs (1.3 and later)."""
         return self._detector.detect() == "v2" and self._detector.is_since(*_TAGS_SINCE)
 
     def info(self) -> dict[str, Any]:
@@ -134,15 +134,15 @@ class Server:
         return self._detector.call_detected(lambda dialect: dialect.storages())
 
     def storage(self, name: str) -> StorageFacts:
-        """Return what the server says of a storage (0.16 and later).
+        """Return the server's description of a storage (0.16 and later).
 
         Raises:
-            ConfigError: there is no such storage, or the user may not use it.
+            ConfigError: There is no such storage, or the user may not use it.
         """
         return self._detector.storage(name).facts()
 
     def requests_left(self) -> dict[str, tuple[int, float]]:
-        """Return for each known request limit how many requests are left, and the seconds until its reset."""
+        """Return the requests left and the seconds until the reset for each known request limit."""
         windows = {kind.value: self._session.limits.window(kind) for kind in Kind}
         return {name: (window.left, window.ends_in) for name, window in windows.items() if window}
 

@@ -38,7 +38,7 @@ http_logger = logging.getLogger("luigi_pai.http")
 """Logs each request at level DEBUG; off by default."""
 
 if http_logger.level == logging.NOTSET:
-    http_logger.setLevel(logging.INFO)  # luigi logs DEBUG by default, and polling makes thousands of requests
+    http_logger.setLevel(logging.INFO)  # Luigi logs DEBUG by default, and polling makes thousands of requests
 
 _SUBMITTED = (HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
@@ -49,20 +49,20 @@ class Session:
     """Requests to one rest-server as one user. Threads and forked processes may share a session.
 
     The session logs in when a request first needs a token, sends this token until shortly before it
-    expires, and logs in again if the server rejects it. Forks share the token and the request limits.
-    Logins of one user of this machine to one account take turns, because logins at the same moment may
-    delete each other's tokens (``TokenLost``).
+    expires, and logs in again if the server rejects it. Forks share the token and the request limits. If
+    several processes of one user of this machine log in to the same account, they take turns, because
+    simultaneous logins may delete each other's tokens (``TokenLost``).
 
     Args:
-        account: the server and the user.
-        shared: state shared between forked processes.
-        clock: measures the lifetimes of tokens and the windows of limits.
+        account: The server and the user.
+        shared: The state that forked processes share.
+        clock: The clock that measures the lifetimes of tokens and the windows of limits.
 
     Attributes:
-        limits: the server's request limits.
+        limits: The server's request limits.
 
     Raises:
-        ConfigError: the account's token contains characters that are not possible in a header.
+        ConfigError: The account's token contains characters that are not possible in a header.
     """
 
     def __init__(self, account: Account, shared: SharedDocument, clock: Clock | None = None) -> None:
@@ -85,7 +85,7 @@ class Session:
 
     @property
     def mocked(self) -> bool:
-        """Whether the last response or error came from a test that has replaced the library ``requests``."""
+        """Whether the last response or error came from a test that mocks the library ``requests``."""
         return self._transport.mocked
 
     def url(self, path: str) -> str:
@@ -112,19 +112,19 @@ class Session:
         Args:
             method: GET, POST, PUT or DELETE.
             path: The path below the rest-server's URL, percent-encoded, such as ``/api/v1/jobs``.
-            body: text, or a value to send as JSON.
+            body: A string, or a value to send as JSON.
             content_type: The body's media type.
-            authorize: whether to log in first if no token is kept. If False, a kept token is sent, and
+            authorize: Whether to log in first if there is no token. If False, an existing token is sent, and
                 a login follows only if the server responds with 401.
-            kind: the request limit that counts this request.
-            each: for a list that may be large, converts its entries.
+            kind: The request limit that counts this request.
+            each: A function that converts the entries of a list that may be large.
 
         Raises:
-            ClusterUnreachable: no response in time.
-            InvalidReply: the response is not from an OpenPAI.
-            RateLimited: the request limit is reached, according to this response or to an earlier response.
-            TokenLost: the server refused the token of the last login, and that of a new login.
-            PaiHttpError: the server responded with an error; see ``errors`` for the subclasses.
+            ClusterUnreachable: No response in time.
+            InvalidReply: The response is not from an OpenPAI.
+            RateLimited: The request limit is reached, according to this response or to an earlier response.
+            TokenLost: The server refused the token of the last login, and that of a new login.
+            PaiHttpError: The server responded with an error; see ``errors`` for the subclasses.
         """
         with self._completed():
             token = self._kept_token() or (self._login(None) if authorize else None)
@@ -147,8 +147,8 @@ class Session:
         Servers before 0.15 respond with a page or an error. For these, ``{}`` is returned.
 
         Raises:
-            ClusterUnreachable: no response in time.
-            ServerFault, RateLimited: the request failed.
+            ClusterUnreachable: No response in time.
+            ServerFault, RateLimited: The request failed.
         """
         with self._completed():
             response = self._send("GET", "/api/v1/", None, self._kept_token())
@@ -159,45 +159,45 @@ class Session:
         return mapping_of(parsed(response)) if is_success(response) else {}
 
     def redacted(self, text: str, secrets: Iterable[str] = ()) -> str:
-        """Return a server's or a job's text with the password, the token and private keys redacted.
+        """Return output of a server or a job with the password, the token and private keys redacted.
 
         LTP sends a private key in the record of each user (``extension.jobSSH.key``).
 
         Args:
-            text: the text.
-            secrets: other values to redact, such as the secrets of a job.
+            text: The output.
+            secrets: Additional values to redact, such as the secrets of a job.
         """
         return redact(redact_values(text, self.with_own(secrets)))
 
     def with_own(self, secrets: Iterable[str]) -> tuple[str | None, ...]:
-        """Return the secrets with the password and the token of this session."""
+        """Return the secrets and the password and token of this session."""
         return (*secrets, self.account.password, self._last_token())
 
     def get(self, url: str, *, part: str | None = None) -> requests.Response:
-        """Send a GET without the token to a URL of the cluster or of a node; return even an error response.
+        """Send a GET without the token to a URL of the cluster or a node; also return error responses.
 
         Args:
             url: The absolute URL; it may contain an access token, as the URLs of logs do.
-            part: value of the ``Range`` header.
+            part: Value of the ``Range`` header.
 
         Raises:
-            ClusterUnreachable: no response in time.
+            ClusterUnreachable: No response in time.
         """
         with self._completed():
             return self._transport.send("GET", url, None, None, part=part)
 
     def times(self, what: str) -> int:
-        """Count an action that all forks together are to do only a few times; return the new count."""
+        """Count an action that all forks together may do only a few times; return the new count."""
         with self._shared.update() as state:
             counts = state.get("counts", {})
             state["counts"] = {**counts, what: counts.get(what, 0) + 1}
             return int(state["counts"][what])
 
     def token_life(self) -> float | None:
-        """Log in if no token is kept. Return the token's remaining seconds; None if the token has no expiry.
+        """Log in if there is no token. Return the token's remaining seconds; None if it does not expire.
 
         Raises:
-            AuthenticationError: the login was refused.
+            AuthenticationError: The login was refused.
         """
         with self._completed():
             end = expiry(self._kept_token() or self._login(None))
@@ -205,7 +205,7 @@ class Session:
 
     @contextlib.contextmanager
     def _completed(self) -> Iterator[None]:
-        """Add to an error: the section of luigi.cfg, whether a mock made it, whether the server responded."""
+        """Add the section of luigi.cfg to an error; record whether it is mocked and the server responded."""
         try:
             yield
         except PaiError as error:
@@ -217,7 +217,7 @@ class Session:
             raise
 
     def _login(self, refused: str | None) -> str:
-        """Return the shared token; if there is none, or if it equals ``refused``, log in for a new token."""
+        """Return the shared token. If there is none, or it equals ``refused``, log in for a new token."""
         with self._shared.locked("login"):
             kept = self._kept_token()
             if kept and kept != refused:

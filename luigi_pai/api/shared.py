@@ -1,7 +1,7 @@
 """SharedDocument: a JSON document in anonymous memory, shared between forked processes.
 
-Luigi runs each task in a fork of its worker. If one task learns a token, the dialect, or the state of a
-request limit, the other tasks need this knowledge, too, so it cannot stay in the memory of one process.
+Luigi runs each task in a fork of its worker. If one task gets a token, or detects the dialect or the state of
+a request limit, the other tasks also need this information, so it cannot stay in the memory of one process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3, "virtual clusters"
 
 
 class NotPickled:
-    """A part of a Cluster, which cannot be pickled or copied; so neither can a Cluster, or a Job on it."""
+    """A part of a Cluster that cannot be pickled or copied, so a Cluster and its Jobs cannot be either."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -41,10 +41,9 @@ class NotPickled:
 class SharedDocument(NotPickled):
     """A JSON object that a process and its forks share. All their threads may use it at the same time.
 
-    Until the process first forks, the object is in the process's memory. From then on it is in a file without
-    a name (in memory on Linux) that only these processes have open, so a token in it is as private as in a
-    variable. If a process is killed, the kernel releases its locks. An interrupted write leaves the document
-    unchanged.
+    Until the process first forks, the object is in the process's memory. After that, it is in an unnamed file
+    (in memory on Linux) that only these processes have open, so a token in it is as private as in a variable.
+    If a process is killed, the kernel releases its locks. An interrupted write does not change the document.
     """
 
     def __init__(self) -> None:
@@ -85,9 +84,9 @@ class SharedDocument(NotPickled):
             state.clear()
 
     def share(self) -> None:
-        """Write the document to a file that forks inherit. It is called before each fork.
+        """Write the document to a file that forks inherit. This is called before each fork.
 
-        The locks that threads of this process hold at that moment are locks of the file, too, from then on.
+        Locks that threads of this process hold at this moment also become locks of the file.
         """
         with self.locked("document"):
             if self._fd is None:
@@ -105,7 +104,7 @@ class SharedDocument(NotPickled):
         """Hold a lock until the end of ``with``; other threads and processes that need the lock wait.
 
         Args:
-            what: a key of ``_LOCKS``. While another lock is held, ``document`` may be locked, too.
+            what: A key of ``_LOCKS``. While another lock is held, ``document`` may also be locked.
                 While ``document`` is locked, no other lock may be taken.
         """
         # Each process has its own thread locks, because a fork cannot release its copy of a held lock.
@@ -129,7 +128,7 @@ class SharedDocument(NotPickled):
             self._version = version
 
     def _store(self, file: int, document: dict[str, Any]) -> None:
-        """Write a document beside the current one, then point the header to it."""
+        """Write a document next to the current one, then point the header to it."""
         data = json.dumps(document).encode()
         version, offset, length = self._header(file)
         place = _FIRST if _FIRST + len(data) <= offset else offset + length
@@ -154,7 +153,7 @@ def _lock_file(file: int, byte: int) -> None:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX, 1, byte)
         except OSError as error:
-            # The kernel does not tell the threads of a process apart. If another process holds this lock
+            # The kernel does not distinguish the threads of a process. If another process holds this lock
             # and waits for a lock held by a thread of this process, the kernel reports a false deadlock.
             if error.errno != errno.EDEADLK:
                 raise
@@ -166,5 +165,5 @@ def _lock_file(file: int, byte: int) -> None:
 def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("luigi_pai")
-    with tempfile.TemporaryFile() as file:  # its name is removed at once
+    with tempfile.TemporaryFile() as file:  # its name is removed immediately
         return os.dup(file.fileno())

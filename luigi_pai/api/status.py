@@ -1,4 +1,4 @@
-"""The status of a job: JobState, JobStatus, TaskStatus; the status of one instance of an array."""
+"""The status of a job (JobState, JobStatus, TaskStatus) and of one instance of an array."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _STOPPED = (-210, -220)  # exit codes (v2) of tasks: stopped by the user; stoppe
 class JobState(str, Enum):
     """The states of a job, as all releases from 0.7 to 1.8 name them.
 
-    A job is COMPLETING when its containers have finished and the launcher has not yet decided whether it
-    starts them again. It is RETRY_PENDING when the launcher waits before it does so. Only 0.15 has these two
-    words; for the other releases they are read from ``subState``, see ``_SUB_STATES``.
+    A job is COMPLETING when its containers have finished but the launcher has not yet decided whether to
+    restart them. It is RETRY_PENDING while the launcher waits before the restart. Only 0.15 sends these two
+    states; for the other releases they are read from ``subState``, see ``_SUB_STATES``.
 
-    A state that is not among these, which an unknown release may send, is read as UNKNOWN.
+    Any other state, which an unknown release may send, is read as UNKNOWN.
     """
 
     WAITING = "WAITING"
@@ -52,7 +52,7 @@ class JobState(str, Enum):
 
     @classmethod
     def of(cls, word: object, sub_state: str | None = None) -> JobState:
-        """Return the state for a server's word, and for the state of its launcher if that is known.
+        """Return the state for a server's word and the state of its launcher, if that is known.
 
         ``SUCCEED`` is read as SUCCEEDED. No server sends it, but tests for ``luigi.contrib.pai`` use it.
         """
@@ -66,13 +66,13 @@ class JobState(str, Enum):
 
     @property
     def finished(self) -> bool:
-        """Whether a job in this state has ended for good."""
+        """Whether a job in this state has ended and will not be restarted."""
         return self in _FINISHED
 
 
 _FINISHED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
 
-# What `state` means beside a `subState`, where it does not mean what it says. The servers report:
+# The meaning of `state` with a `subState`, where it differs from the literal meaning. The servers report:
 #
 # FrameworkLauncher: 0.7 to 0.13 rest-server/src/models/job.js, from 0.14 on models/v1/job/yarn.js
 #   FRAMEWORK_WAITING, APPLICATION_CREATED, _LAUNCHED, _WAITING   WAITING
@@ -106,16 +106,16 @@ class TaskStatus:
     """One task of a job.
 
     Attributes:
-        role: name of its task role.
-        index: number within the role, from 0.
-        log_url: URL of the page with its output; None if there is no such page.
-        state: the server's word for its state; None before 0.15.
-        exit_code: of its last container; None until that container has ended. Before 0.9.1, it is None
-            for all tasks but the ``exit_task``.
-        attempt: number of its last attempt, from 0; None before 0.15.
-        diagnostics: the server's text about the end of its last container (v2 only).
-        exit_type, exit_reason, exit_solution: as in ``JobStatus``, for its last container (v2 only).
-        launched_ms, completed_ms: its start and its end, in milliseconds since 1970 UTC (1.1 and later).
+        role: The name of its task role.
+        index: Its index within the role, from 0.
+        log_url: The URL of the page with its output; None if there is no such page.
+        state: The server's word for its state; None before 0.15.
+        exit_code: The exit code of its last container; None until that container has ended. Before 0.9.1, it
+            is None for all tasks except the ``exit_task``.
+        attempt: The number of its last attempt, from 0; None before 0.15.
+        diagnostics: The server's message about the end of its last container (v2 only).
+        exit_type, exit_reason, exit_solution: The same as in ``JobStatus``, for its last container (v2 only).
+        launched_ms, completed_ms: Its start and its end, in milliseconds since 1970 UTC (1.1 and later).
     """
 
     role: str
@@ -140,29 +140,30 @@ class JobStatus:
     """The status of a job at one time, from a v1 or a v2 server.
 
     Attributes:
-        name: the job's name on the server.
-        state: its state.
-        raw_state: the state in the server's words; the name of ``state`` if that is read from ``subState``.
-        username: its owner; None if the reply does not name the owner.
-        retries: number of retries by the cluster.
-        exit_code: of the application; None until the application has ended.
-        diagnostics: the server's text about the end.
-        exit_type: the server's word for the kind of end (``NON_TRANSIENT``, ``UserAppFailed``).
-        exit_reason, exit_solution: the server's explanation of that kind, and its advice (v2 only).
-        exit_task: role and index of the task that caused the end.
-        created_ms, completed_ms: its submission and end, in milliseconds since 1970 UTC; None if not known.
-        launched_ms: when it began to run, or when the cluster last started it again, in the same unit; lists
-            (1.3 and later) have the first start. None if not known, as on 0.7 to 0.17.
+        name: The job's name on the server.
+        state: Its state.
+        raw_state: The server's word for the state; the name of ``state`` if that is read from ``subState``.
+        username: Its owner; None if the response does not name the owner.
+        retries: The number of retries by the cluster.
+        exit_code: The exit code of the application; None until the application has ended.
+        diagnostics: The server's message about the end.
+        exit_type: The server's word for the kind of end (``NON_TRANSIENT``, ``UserAppFailed``).
+        exit_reason, exit_solution: The server's explanation of that kind, and its advice (v2 only).
+        exit_task: Role and index of the task that caused the end.
+        created_ms, completed_ms: Its submission and end, in milliseconds since 1970 UTC; None if not known.
+        launched_ms: When it started, or when the cluster last restarted it, in the same unit; in lists (1.3
+            and later), the first start. None if not known, as on 0.7 to 0.17.
         progress: 0 to 1; None if not known.
-        virtual_cluster: name of the job's virtual cluster.
-        attempt: number of the current attempt, from 0 (v2 only).
-        tasks: its tasks, by role and index.
-        retry_causes: how often the cluster started it again, by cause: ``user``, ``platform``,
-            ``resource`` (0.12 and later).
-        tags: its tags (1.3 and later).
-        takes_tags: whether the server supports tags, that is, whether its reply has a list of tags.
-        gpus: the number of GPUs of all its instances; only in lists (1.2 and later).
-        legacy: whether a list (0.8 to 0.14 only) marks a job whose lookup needs its name, but not its user's.
+        virtual_cluster: Name of the job's virtual cluster.
+        attempt: Number of the current attempt, from 0 (v2 only).
+        tasks: Its tasks, by role and index.
+        retry_causes: How often the cluster restarted it, by cause: ``user``, ``platform``, ``resource`` (0.12
+            and later).
+        tags: Its tags (1.3 and later).
+        takes_tags: Whether the server supports tags, that is, whether its response has a list of tags.
+        gpus: The number of GPUs of all its instances; only in lists (1.2 and later).
+        legacy: Whether a list (0.8 to 0.14 only) marks the job as one that is looked up without its user's
+            name.
     """
 
     name: str
@@ -191,7 +192,7 @@ class JobStatus:
 
     @property
     def finished(self) -> bool:
-        """Whether the job has ended for good."""
+        """Whether the job has ended and will not be restarted."""
         return self.state in _FINISHED
 
     @property
@@ -201,7 +202,7 @@ class JobStatus:
 
     @property
     def identified(self) -> bool:
-        """Whether the reply has an owner and a submission time, as replies of real servers have."""
+        """Whether the response has an owner and a submission time, like responses of real servers."""
         return self.username is not None and self.created_ms is not None
 
     def failed_tasks(self) -> list[TaskStatus]:
@@ -222,7 +223,7 @@ class JobStatus:
         """Return the status in one line: state, number of tasks, retries, and why a queued job waits.
 
         Args:
-            reason: why the job waits; if None, its virtual cluster is shown instead.
+            reason: Why the job waits; if None, its virtual cluster is shown instead.
         """
         parts = [self.raw_state or self.state.value]
         if self.tasks:
@@ -239,7 +240,7 @@ class JobStatus:
 
     @property
     def took(self) -> str:
-        """How long the job ran, or has run so far, as a readable text; empty if its start is not known."""
+        """How long the job ran or has run so far, such as ``12 min``; empty if its start is not known."""
         if not self.launched_ms:
             return ""
         return duration((self.completed_ms or time.time() * 1000) / 1000 - self.launched_ms / 1000)
@@ -251,11 +252,11 @@ class JobStatus:
 
 
 class JobList(list[JobStatus]):
-    """Jobs from a server. A notebook displays the list as a table with a link to the page of each job.
+    """Jobs from a server. Notebooks display the list as a table with a link to the page of each job.
 
     Args:
-        jobs: the statuses of the jobs.
-        page: a function that takes a job's name and user, and returns the URL of its page in the portal.
+        jobs: The statuses of the jobs.
+        page: A function that takes a job's name and user and returns the URL of its page in the portal.
     """
 
     def __init__(
@@ -265,7 +266,7 @@ class JobList(list[JobStatus]):
         self._page = page or (lambda _name, _user: "")
 
     def __reduce__(self) -> tuple[type[list[JobStatus]], tuple[list[JobStatus]]]:
-        """Return what is pickled. ``page`` is left out, because it belongs to a cluster."""
+        """Return the values to pickle. ``page`` is left out, because it belongs to a cluster."""
         return type(self), ([*self],)
 
     def _repr_html_(self) -> str:
@@ -277,10 +278,10 @@ class JobList(list[JobStatus]):
 
 
 def instance_statuses(array: JobStatus) -> Callable[[int], JobStatus]:
-    """Return a function that takes an index, and returns the status of that instance as a job status.
+    """Return a function that takes an index and returns the status of that instance as a job status.
 
     This status has the array's ``name``, because instances have no names on the server. Its state, exit code
-    and task are the instance's. If the array has ended, but the instance's state is not final, the array's
+    and task are the instance's. If the array has ended but the instance's state is not final, the array's
     state is used.
     """
     tasks = {task.index: task for task in array.tasks}

@@ -1,8 +1,8 @@
-"""Posting of a job until the server has it.
+"""Posts a job until the server has accepted it.
 
-Only a 202 (0.12 to 0.14: also 201) proves that the server has taken the job, and only a known refusal that it
-has not. After any other response, and without a response, the job is looked up. It is posted again only after
-a lookup shows that the server does not know its name.
+Only a 202 (0.12 to 0.14: also 201) proves that the server has accepted the job, and only a known refusal
+proves that it has not. After any other response, or without a response, the job is looked up. It is posted
+again only after a lookup shows that the server does not know its name.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FAULTS_TAKEN = 3  # posting ends after this number of errors that the job itself may have caused
-_LONGEST_TIMEOUT_WAIT = 15.0  # seconds to wait, at most, if a server may still process a post without a reply
+_FAULTS_TAKEN = 3  # give up after this number of errors that the job itself may have caused
+_LONGEST_TIMEOUT_WAIT = 15.0  # seconds to wait, at most, for a server that may still process a post
 _JITTER = 0.1
-_SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
+_SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses to reuse
 
 
 class Posting:
     """Posts one job.
 
     Args:
-        book: of the cluster.
-        name: of the job on the server.
-        single: whether it is posted without other jobs. If so, its post is logged at INFO, and it is looked
+        book: The cluster's book.
+        name: The job's name on the server.
+        single: Whether it is posted without other jobs. If so, its post is logged at INFO, and it is looked
             up after the post.
-        must_be_new: whether to raise ``NameConflict`` at once if the name is in use.
-        sleep: waits for a number of seconds; default: the sleep of the cluster's clock.
+        must_be_new: Whether to raise ``NameConflict`` immediately if the name is in use.
+        sleep: Waits for a number of seconds; default: the sleep of the cluster's clock.
 
     Attributes:
-        before_post: called with the name before each post.
-        may_be_submitted: whether the server may have accepted a post whose reply was lost, or was an error.
+        before_post: Called with the name before each post.
+        may_be_submitted: Whether the server may have accepted a post whose response was lost or an error.
     """
 
     def __init__(
@@ -84,18 +84,18 @@ class Posting:
         self.may_be_submitted = False
 
     def post(self, job: PaiJob | JobProtocol) -> JobStatus | None:
-        """Post the job until the server has it, and return its first status.
+        """Post the job until the server has accepted it; return its first status.
 
-        Return None if the name is in use by another job of the user. A server may refuse a name as in use
-        before a lookup finds the job of that name. As long as no lookup finds that job, the new job is posted
-        again every second, for up to 10 s.
+        Return None if another job of the user has the name. A server may refuse a name as in use before a
+        lookup finds the job with that name. As long as no lookup finds it, the new job is posted again every
+        second, for up to 10 s.
 
         Raises:
-            NameConflict: the name is in use, and ``must_be_new`` is set or a test mocks the reply.
-            PaiNameTaken: the name is in use by another user's job, or by a job that no lookup finds.
-            PaiHttpError: the server refused the job. If the refusal shows that the server speaks the other
+            NameConflict: The name is in use, and ``must_be_new`` is set or a test mocks the response.
+            PaiNameTaken: Another user's job, or a job that no lookup finds, has the name.
+            PaiHttpError: The server refused the job. If the refusal shows that the server speaks the other
                 API version, that version is recorded.
-            PaiApiError: the last transient error, when the deadline is reached; or the error of a lookup.
+            PaiApiError: The last transient error when the deadline is reached, or the error of a lookup.
         """
         self._warn_of_public_secrets(job)
         with self._counted():
@@ -126,7 +126,7 @@ class Posting:
         return self._first_status()
 
     def _warn_of_public_secrets(self, job: PaiJob | JobProtocol) -> None:
-        """Warn if a job has secrets, and the server stores them as they are (0.15, models/v2/job/k8s.js)."""
+        """Warn if a job has secrets and the server stores them in clear (0.15, models/v2/job/k8s.js)."""
         if not getattr(job, "secrets", None) or self._api.dialect.version != "v2":
             return
         with contextlib.suppress(PaiApiError):  # the post will report the error
@@ -162,7 +162,7 @@ class Posting:
             self._book.record_post(self._name)
 
     def _turn(self) -> None:
-        """While the server makes posts fail, wait until ``FailedPosts`` allows one, or until the deadline."""
+        """While the server fails all posts, wait until ``FailedPosts`` allows one, or until the deadline."""
         clock, failed_posts = self._api.clock, self._book.failed_posts
         end = (clock.monotonic() if self._began is None else self._began) + self._api.polling.patience
         while (wait := failed_posts.wait()) > 0 and clock.monotonic() < end:
@@ -211,10 +211,10 @@ class Posting:
         return None
 
     def _taken(self, error: PaiHttpError) -> JobStatus:
-        """Return the job's status if the server has it in spite of the error; else raise the error.
+        """Return the job's status if the server has the job despite the error; otherwise raise the error.
 
-        Known refusals are raised without a lookup. If the lookup fails, its error is raised, extended by
-        ``error``, and ``may_be_submitted`` is true.
+        Known refusals are raised without a lookup. If the lookup fails, its error is raised with ``error``
+        appended, and ``may_be_submitted`` is True.
         """
         if error.mocked or is_refusal(error):
             raise error
@@ -237,7 +237,7 @@ class Posting:
         return status
 
     def _is_about_the_job(self, error: PaiApiError) -> bool:
-        """Return whether the job itself may cause the error. If it does, each further post fails, too."""
+        """Return whether the job itself may cause the error. If it does, all later posts also fail."""
         if isinstance(error, ServerFault):
             return not self._book.failed_posts.record(self._name, error)
         return isinstance(error, InvalidReply)
@@ -245,8 +245,8 @@ class Posting:
     def _first_status(self) -> JobStatus:
         """Return the status of the job that was just posted.
 
-        If the job is ``single``, it is looked up; after a failed lookup, the state in the status is UNKNOWN.
-        If the job is one of many, no lookup is made, and the state in the status is WAITING.
+        If the job is ``single``, it is looked up; after a failed lookup, the status has the state UNKNOWN.
+        If the job is one of many, it is not looked up, and the status has the state WAITING.
         """
         if not self._single:
             return JobStatus(self._name, JobState.WAITING, raw_state="SUBMITTED")
@@ -267,8 +267,8 @@ class Posting:
         """Return the error that ended ``post``; a PaiApiError now states whether the job was submitted.
 
         Args:
-            error: raised by ``post``.
-            advice: what to do about a job that may have been submitted.
+            error: The error that ``post`` raised.
+            advice: The advice to the user if the job may have been submitted.
         """
         if not isinstance(error, PaiApiError):
             return error

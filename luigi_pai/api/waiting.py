@@ -1,4 +1,4 @@
-"""WaitingReasons: finds why a job waits, from free and requested resources and the texts of the cluster."""
+"""WaitingReasons: finds why a job waits, from free and requested resources and the cluster's messages."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class _Waiting:
 class WaitingReasons:
     """The reasons why jobs of a cluster wait, looked up at most once a minute for each job.
 
-    Forked processes share the replies about virtual clusters. For jobs with the same demand, they also share
-    the cluster's explanation. All processes together make at most four requests a minute for reasons.
+    Forked processes share the responses about virtual clusters. For jobs with the same demand, they also
+    share the cluster's explanation. All processes together make at most four requests per minute for reasons.
 
     Args:
-        book: of the cluster.
-        job: a function that returns the job, if there is only one; if None, each job's config is requested.
+        book: The cluster's book.
+        job: A function that returns the job, if there is only one. If None, each job's config is requested.
     """
 
     def __init__(self, book: Book, job: Callable[[], PaiJob | JobProtocol] | None = None) -> None:
@@ -61,7 +61,7 @@ class WaitingReasons:
     def reason(self, status: JobStatus) -> str | None:
         """Return the reason why a job waits; None if it does not wait, or if no reason is known.
 
-        The first request is made a second after the first call, so a job that starts sooner causes none. If
+        The first request is made one second after the first call, so a job that starts sooner causes none. If
         a request fails, no error is raised, because the caller can continue without a reason.
         """
         name = status.name
@@ -81,7 +81,7 @@ class WaitingReasons:
         """Return the reason why a job waits, without a limit on requests; None if no reason is known.
 
         Raises:
-            PaiApiError: a request failed.
+            PaiApiError: A request failed.
         """
         return self._reason(status, lambda: True)
 
@@ -92,7 +92,7 @@ class WaitingReasons:
         clusters = self._book.virtual_clusters(_AGAIN_AFTER, may_ask)
         own = None if clusters is None else shortage(demand, clusters, status.virtual_cluster)
         said = self._said(status, demand, may_ask)
-        if own is None or said.startswith("virtual cluster "):  # such a text has the same numbers as `own`
+        if own is None or said.startswith("virtual cluster "):  # such a message has the same numbers as `own`
             return said or None
         return f"{own}; the cluster says: {said}" if said else own
 
@@ -101,7 +101,7 @@ class WaitingReasons:
             if self._job is not None:
                 config = self._job().to_dict()
             elif may_ask():
-                dialect = self._book.api.dialect  # not RestApi.config, which may request the version, too
+                dialect = self._book.api.dialect  # not RestApi.config, which may also request the version
                 config = dialect.config(dialect.job_name(status.name))
             else:
                 return None
@@ -109,7 +109,7 @@ class WaitingReasons:
         return self._demands[status.name]
 
     def _said(self, status: JobStatus, demand: Demand, may_ask: Callable[[], bool]) -> str:
-        """Return why this job or a job of the same demand waits, in the cluster's words; empty if unknown."""
+        """Return the cluster's reason why this job or one with the same demand waits; empty if unknown."""
         dialect, text = self._book.api.dialect, status.diagnostics
         if dialect.version == "v2":
             of = f"{status.virtual_cluster} {demand.at_once}"
@@ -127,7 +127,7 @@ class WaitingReasons:
 
 
 def _last_warning(events: list[dict[str, Any]]) -> str | None:
-    """Return the message of the last warning of Kubernetes; None if there is none."""
+    """Return the message of Kubernetes' last warning; None if there is none."""
     warnings = [
         event for event in events if event.get("type") == "Warning" and isinstance(event.get("message"), str)
     ]

@@ -1,4 +1,4 @@
-"""WatchedJob: the state of a job that a watcher polls, with its deadlines; Update: what has changed."""
+"""WatchedJob: the state and deadlines of a job that a watcher polls; Update: a change of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.errors import PaiApiError
 
 _PATIENCE = 5.0  # seconds that a due job waits for a list; longer if the time between its lookups is longer
-_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups after a list lacked a job: first, longest
+_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups after a list without it: first, longest
 
 
 class Deadline(str, Enum):
@@ -31,7 +31,7 @@ class Deadline(str, Enum):
 _COUNTING: dict[JobState, Deadline | None] = {
     JobState.WAITING: Deadline.QUEUE,
     JobState.RETRY_PENDING: Deadline.QUEUE,
-    JobState.COMPLETING: None,  # its work is done, and a stop could take its success away
+    JobState.COMPLETING: None,  # its work is done, and a stop could turn its success into a failure
 }
 
 
@@ -40,13 +40,14 @@ class Timer:
     """How long a job has waited or run, in seconds of the monotonic clock.
 
     Attributes:
-        queue_timeout, run_timeout: seconds; infinity if there is no limit.
-        counting: the deadline that counts in the job's state; None if none does.
-        since: while the job is queued, the time of its submission or of its return to the queue. While it
-            runs, the time of the lookup that first showed it running. If the job already ran when the timer
-            was made, ``since`` is the start time from the server.
-        is_start_open: whether the job ran before the timer was made, and a lookup may tell since when.
-        missed: the missed deadline, because of which the job is being stopped; None if it missed none.
+        queue_timeout, run_timeout: Seconds; infinity if there is no limit.
+        counting: The deadline that applies in the job's state; None if there is none.
+        since: While the job is queued, the time of its submission or of its return to the queue. While it
+            runs, the time of the lookup that first showed it running. If the job was already running when the
+            timer was created, the start time from the server.
+        is_start_open: Whether the job was running before the timer was created, and a lookup may show since
+            when.
+        missed: The missed deadline for which the job is being stopped; None if it missed none.
     """
 
     queue_timeout: float
@@ -80,7 +81,7 @@ class Timer:
 
     @property
     def end(self) -> float:
-        """The time when the job is to be stopped; infinity if it has no limit or is already being stopped."""
+        """The time at which to stop the job; infinity if it has no limit or is already being stopped."""
         if self.missed is not None or self.counting is None:
             return math.inf
         return self.since + (self.queue_timeout if self.counting is Deadline.QUEUE else self.run_timeout)
@@ -101,10 +102,10 @@ class Outcome(Enum):
     """The kinds of updates.
 
     Attributes:
-        CHANGED: the status has changed, and the job continues.
-        ENDED: the job has ended.
-        LOST: the server has not known the job for a minute.
-        REFUSED: the lookup of the job failed for good. Only an ``isolated`` watcher returns this.
+        CHANGED: The status has changed, and the job continues.
+        ENDED: The job has ended.
+        LOST: The server has not known the job for a minute.
+        REFUSED: The lookup of the job failed permanently. Only an ``isolated`` watcher returns this.
     """
 
     CHANGED = "changed"
@@ -118,12 +119,12 @@ class Update:
     """An update of a watched job.
 
     Attributes:
-        name: of the job.
-        status: its current status, or for LOST and REFUSED its last known status. Lists have no tasks and
-            diagnostics: they are from an earlier lookup. A failed or stopped job is always looked up.
-        outcome: the kind of update.
-        missed: the deadline that the job missed, for which the watcher stopped it; None if there is none.
-        error: the error of the lookup, if the outcome is REFUSED.
+        name: The job's name.
+        status: Its current status; for LOST and REFUSED, its last known status. Lists have no tasks and
+            diagnostics, so these are from an earlier lookup. A failed or stopped job is always looked up.
+        outcome: The kind of update.
+        missed: The missed deadline for which the watcher stopped the job; None if it missed none.
+        error: The error of the lookup if the outcome is REFUSED.
     """
 
     name: str
@@ -138,16 +139,16 @@ class WatchedJob:
     """The state of a watched job. Times are seconds of the monotonic clock.
 
     Attributes:
-        name: of the job.
-        status: the last one.
-        timer: its deadlines.
-        with_tasks: whether each status must have the states of the tasks.
-        single_until: until then, it is looked up alone.
-        looked_up: when it was last looked up alone.
-        unknown_since: since when the server does not know it; None if the server knows it.
-        retry: of its lookups, since one has failed; None if the last one has succeeded.
-        due: when it is to be looked up next; infinity during its lookup.
-        turn: number of the last change of ``due``; it decides which of two jobs due at one time is first.
+        name: The job's name.
+        status: Its last status.
+        timer: Its deadlines.
+        with_tasks: Whether each status must have the states of the tasks.
+        single_until: The time until which it is looked up by name instead of in lists.
+        looked_up: The time of its last lookup by name.
+        unknown_since: The time since which the server does not know it; None if the server knows it.
+        retry: The retries of its lookup after a failure; None if the last lookup succeeded.
+        due: The time of its next lookup; infinity during its lookup.
+        turn: The number of the last change of ``due``. It orders jobs that are due at the same time.
     """
 
     name: str
@@ -160,7 +161,7 @@ class WatchedJob:
     due: float = math.inf
     turn: int = 0
     retry: Retry | None = None
-    _absent: int = 0  # lists that lacked it, in sequence
+    _absent: int = 0  # consecutive lists without it
 
     def next_wait(self, now: float, polling: Polling) -> float:
         """Return the seconds until its next lookup."""
@@ -168,16 +169,16 @@ class WatchedJob:
         return next_wait(max(0.0, now - timer.since), polling, queued=timer.counting is Deadline.QUEUE)
 
     def list_patience(self, now: float, polling: Polling) -> float:
-        """Return for how many seconds it waits for a list."""
+        """Return the seconds that it may wait for a list."""
         return max(_PATIENCE, self.next_wait(now, polling))
 
     def record_absence(self, now: float) -> None:
-        """Record that a list lacked the job, so that it is looked up alone for a while."""
+        """Record that a list did not contain the job, so that it is looked up by name for a while."""
         self.single_until = now + min(_ABSENT * 2**self._absent, _LONGEST_ABSENT)
         self._absent += 1
 
     def record_presence(self) -> None:
-        """Record that a list had the job."""
+        """Record that a list contained the job."""
         self._absent, self.single_until = 0, -math.inf
 
     def wait_after(self, error: PaiApiError, polling: Polling, clock: Clock) -> float:
@@ -188,15 +189,15 @@ class WatchedJob:
 
 
 def _queued_ms(status: JobStatus) -> int | None:
-    """Return when a queued job entered the queue, in ms since 1970; None if it has run, and waits again."""
+    """Return when a queued job entered the queue, in ms since 1970; None if it ran and is queued again."""
     has_run = status.retries or status.launched_ms or status.state is JobState.RETRY_PENDING
     return None if has_run else status.created_ms
 
 
 def _launched_ms(status: JobStatus) -> int | None:
-    """Return when a job began to run, in ms since 1970; None if it is not known.
+    """Return when a job started, in ms since 1970; None if it is not known.
 
-    A row of a list, which has no tasks, does not tell the last start of a job that was started again.
+    A row of a list has no tasks, so it does not show the last start of a restarted job.
     """
     return None if status.retries and not status.tasks else status.launched_ms
 

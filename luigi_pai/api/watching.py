@@ -1,4 +1,4 @@
-"""Watcher: polls any number of jobs on a schedule, stops them at their deadlines, detects lost jobs."""
+"""Watcher: polls any number of jobs on a schedule, stops them at their deadlines, and detects lost jobs."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ class Watcher:
     """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
 
     A step counts the jobs that become due before the first due job is due again. If there are at most two,
-    due jobs are looked up singly. If there are more, one list of the user's jobs updates all jobs. A due job
-    waits for the list if ``Lists`` allows a list within 5 s, or within the time between two lookups of the
-    job, whichever is longer. If not, the job is looked up singly; at most four such lookups are made a
-    second. A job that a list lacks is looked up singly for 30 s. Each further list that lacks it doubles this
-    time, up to 10 minutes. A job listed as failed or stopped is looked up at once, for its exit code,
-    diagnostics and tasks. If more than two forks wait for queued jobs, a shared list tells them which of
-    these jobs still wait.
+    due jobs are looked up one at a time. If there are more, one list of the user's jobs updates all jobs. A
+    due job waits for the list if ``Lists`` allows a list within 5 s, or within the time between two lookups
+    of the job, whichever is longer. Otherwise, the job is looked up by name; at most four such lookups are
+    made per second. If a list does not contain a job, the job is looked up by name for 30 s. Each additional
+    list without it doubles this time, up to 10 minutes. A job listed as failed or stopped is looked up
+    immediately, for its exit code, diagnostics and tasks. If more than two forks wait for queued jobs, a
+    shared list shows them which of these jobs are still queued.
 
-    If a lookup fails, only its job is retried. If the server is the cause, all jobs pause until a retry
-    succeeds. The server counts as the cause if there was no reply, if a request limit is reached, if a new
-    token is refused, or if the last list and the lookups of two jobs have failed since the last success.
+    If a lookup fails, only its job is retried. If the server is at fault, all jobs pause until a retry
+    succeeds. The server counts as being at fault if there was no response, if a request limit is reached, if
+    a new token is refused, or if the last list and the lookups of two jobs have failed since the last
+    success.
 
     Args:
-        book: of the jobs.
-        polling: schedule and retries; default: the settings of the cluster.
-        isolated: whether a lookup that fails for good yields the update ``REFUSED`` and ends the watching
-            of its job. If so, ``step()`` raises only errors that concern all jobs.
+        book: The book of the jobs.
+        polling: The schedule and retries; default: the settings of the cluster.
+        isolated: Whether a permanently failed lookup yields the update ``REFUSED`` and ends the watching of
+            its job. If so, ``step()`` raises only errors that concern all jobs.
     """
 
     def __init__(self, book: Book, polling: Polling | None = None, *, isolated: bool = False) -> None:
@@ -80,16 +81,16 @@ class Watcher:
         """Watch a job.
 
         Args:
-            status: its last known status.
-            new: whether it was submitted just now; if not, its age is computed from its time stamps.
-            queue_timeout: seconds in the queue after which it is stopped; None for no limit.
-            run_timeout: seconds of running after which it is stopped; None for no limit.
-            with_tasks: whether each status must have the states of the tasks, which no list has. If so, the
-                job is looked up when its state in a list differs from its last state, and every 30 s.
+            status: Its last known status.
+            new: Whether it was just submitted. If not, its age is computed from its time stamps.
+            queue_timeout: Seconds in the queue after which it is stopped; None for no limit.
+            run_timeout: Seconds of running after which it is stopped; None for no limit.
+            with_tasks: Whether each status must have the states of the tasks, which lists do not have. If so,
+                the job is looked up when its state in a list differs from its last state, and every 30 s.
         """
         timeouts = {"queue_timeout": queue_timeout, "run_timeout": run_timeout}
         timer = Timer.start(status, self._clock, new=new, **timeouts)
-        if timer.is_start_open:  # 0.7 to 0.14 never tell it
+        if timer.is_start_open:  # 0.7 to 0.14 never send it
             timer.is_start_open = self._api.dialect.version == "v2"
         job = self._jobs[status.name] = WatchedJob(status.name, status, timer, with_tasks)
         self._set_next(job)
@@ -99,17 +100,17 @@ class Watcher:
         self._jobs.pop(name, None)
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has something to do; infinity if no job is watched."""
+        """Return the seconds until the next ``step()`` is needed; infinity if no job is watched."""
         first = self._first()
         if first is None:
             return math.inf
         return max(0.0, max(first.due, self._paused_until) - self._clock.monotonic())
 
     def step(self) -> list[Update]:
-        """Look up the jobs that are due, for half a second at most, and return their updates.
+        """Look up the jobs that are due, for at most half a second; return their updates.
 
         Raises:
-            PaiApiError: transient errors lasted longer than ``polling.patience``, or a request was refused.
+            PaiApiError: Transient errors lasted longer than ``polling.patience``, or a request was refused.
         """
         updates: list[Update] = []
         end = self._clock.monotonic() + _LONGEST_STEP
@@ -139,7 +140,7 @@ class Watcher:
     # failures
 
     def _succeeded(self, job: WatchedJob | None = None) -> None:
-        """Record that the lookup of a job has succeeded, or that a list has."""
+        """Record that the lookup of a job, or a list, has succeeded."""
         self._list_failed = self._list_failed and job is not None
         if self._failed:
             self._failed.clear()
@@ -149,7 +150,7 @@ class Watcher:
             job.retry = None
 
     def _take_failure(self, job: WatchedJob, error: PaiApiError) -> Update | None:
-        """Schedule the retry of a failed lookup. If the server is the cause, pause all jobs, too.
+        """Schedule the retry of a failed lookup. If the server is at fault, also pause all jobs.
 
         If the error is final, raise it; an isolated watcher returns an update with the error instead.
         """
@@ -173,7 +174,7 @@ class Watcher:
     # lists
 
     def _use_list(self, first: WatchedJob, updates: list[Update]) -> bool:
-        """Update all jobs from a list, or postpone due jobs to the next list; False if neither is done."""
+        """Update all jobs from a list, or postpone due jobs to the next one; return whether it did either."""
         wait, now = self._book.list_wait(), self._clock.monotonic()
         if wait is None or not self._is_list_worth_it(first, wait):
             return False
@@ -203,7 +204,7 @@ class Watcher:
     def _is_list_worth_it(self, first: WatchedJob, wait: float) -> bool:
         """Return whether at least three jobs become due before the first of them is due again.
 
-        If the first job has to wait longer for a list, all jobs that become due during its wait count, too.
+        If the first job has to wait longer for a list, all jobs that become due during its wait also count.
         """
         now = self._clock.monotonic()
         if now < first.single_until or now >= first.timer.end:
@@ -216,7 +217,7 @@ class Watcher:
         """Record the row of a job in a list, or have the job looked up."""
         job.record_presence()
         if not self._needs_lookup(job, row, now):
-            if job.with_tasks:  # which no list has
+            if job.with_tasks:  # lists do not have them
                 self._set_next(job)
                 return None
             with contextlib.suppress(PaiApiError):  # the stop of a late job failed; its lookup tries it again
@@ -226,7 +227,7 @@ class Watcher:
         return None
 
     def _needs_lookup(self, job: WatchedJob, row: JobStatus, now: float) -> bool:
-        """Return whether the row of a job in a list does not tell enough of it."""
+        """Return whether the row of a job in a list does not contain enough information."""
         if job.with_tasks:
             is_new = row.finished or row.state is not job.status.state
             return is_new or now - job.looked_up >= _TASKS_EVERY
@@ -234,7 +235,7 @@ class Watcher:
         return is_first or (row.finished and not row.succeeded)
 
     def _postpone(self, moment: float) -> None:
-        """Schedule due jobs for the next list; a job that cannot wait so long is looked up alone, earlier."""
+        """Schedule due jobs for the next list. Jobs that cannot wait so long are looked up earlier."""
         now = self._clock.monotonic()
         for job in sorted((job for job in self._jobs.values() if job.due <= now), key=_by_moment):
             until = moment
@@ -293,7 +294,7 @@ class Watcher:
         return Update(job.name, status, Outcome.CHANGED, job.timer.missed)
 
     def _unknown(self, job: WatchedJob, *, for_good: bool) -> Update | None:
-        """Record that the server lacks a job. It is lost after a minute, or at once if a test mocks this."""
+        """Record that the server does not know a job. It is lost after a minute, in mocked tests at once."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if for_good or now - job.unknown_since >= _LOST_AFTER:
@@ -304,12 +305,12 @@ class Watcher:
     def _ended(
         self, job: WatchedJob, status: JobStatus, outcome: Outcome, error: PaiApiError | None = None
     ) -> Update:
-        """End the watching of a job."""
+        """Stop watching a job that has ended."""
         self.remove(job.name)
         return Update(job.name, status, outcome, job.timer.missed, error)
 
     def _stop(self, job: WatchedJob) -> None:
-        """Stop a job whose deadline has passed; after an error the next step tries again."""
+        """Stop a job whose deadline has passed. After an error, the next step tries again."""
         with contextlib.suppress(JobNotFound):  # the next lookup handles a missing job
             self._api.stop(job.name)
         job.timer.missed = job.timer.counting

@@ -1,4 +1,4 @@
-"""Book: which submission of a piece of work is the newest, where it runs, what its state is."""
+"""Book: finds the newest submission of a piece of work, the job that runs it, and its state."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _OUTAGE_KEPT = _VIRTUAL_CLUSTERS_KEPT = 10.0  # seconds
 
 
 class Book(Statuses):
-    """The known state of a user's jobs on a cluster. It looks up jobs, and caches the answers.
+    """The known state of a user's jobs on a cluster. It looks up jobs and caches the responses.
 
-    The status of an ended job is cached for 10 s. For any other job, each answer is from newer data than the
-    answer before, so an older list never replaces a newer lookup. A failed submission counts as the newest
+    The status of an ended job is cached for 10 s. For any other job, each result is newer than the one
+    before, so an older list never replaces a newer lookup. A failed submission counts as the newest
     only if no later submission is found, either by a lookup or in a list that is at most 2 s old.
 
     A job is looked up by its name, with a request for this job only. After two such requests within half a
-    minute, the next lookup requests a list of all jobs instead. If the list lacks the job, the job
-    is then requested alone. If the newest submission of a piece of work is unknown or has failed, the search
-    continues with the last submission that was recorded for the work. If no submission was recorded, the
-    search continues with the list, and with the listed arrays that, by their names, may contain the work.
+    minute, the next lookup requests a list of all jobs instead. If the list does not contain the job, the job
+    is then requested by name. If the newest submission of a piece of work is unknown or has failed, the
+    search continues with the last submission that was recorded for the work. If no submission was recorded,
+    the search continues with the list, and with the listed arrays that, by their names, may contain the work.
 
-    Safe to share between threads and over a fork.
+    Safe to share between threads and across a fork.
 
     Args:
-        api: the REST API of the cluster.
-        shared: a document that forked processes share. It is kept small, because it is written often.
-        shared_lists: another such document, with the last list of jobs and the virtual clusters.
+        api: The REST API of the cluster.
+        shared: A document that forked processes share. It is small, because it is written often.
+        shared_lists: Another such document, with the last list of jobs and the virtual clusters.
 
     Attributes:
-        api: as given.
+        api: The REST API that was passed to the constructor.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
@@ -77,21 +77,21 @@ class Book(Statuses):
     ) -> Entry | None:
         """Find the newest submission of a piece of work; None if there is none.
 
-        It is looked up by its names. If that finds none, or only a failed submission, the last record decides
-        where to look; without a record, the list of jobs does. Records are read only then.
+        It is looked up by its names. If that finds nothing or only a failed submission, the records are read,
+        and the last one decides where to look. If there is no record, the list of jobs decides.
 
         Args:
-            name: of the work; its first submission has this name.
-            records: what is recorded of the work outside of the server, if anything can be.
-            max_age: seconds for which the last answer for this name may be reused.
-            patience: seconds for which transient errors are retried; default: the setting of the cluster.
-            sleep: waits for a number of seconds; default: the sleep of the cluster's clock.
+            name: The work's name, which is also the name of its first submission.
+            records: The records of the work outside of the server, if it can have any.
+            max_age: Seconds for which the last result for this name may be reused.
+            patience: Seconds for which transient errors are retried; default: the setting of the cluster.
+            sleep: Waits for a number of seconds; default: the sleep of the cluster's clock.
 
         Raises:
-            PaiNameTaken: the name belongs to another user.
-            ClusterUnreachable: the server does not reply, or did not reply to a lookup in the last 10 s.
-            PaiApiError: a lookup failed.
-            HdfsError: the records cannot be read.
+            PaiNameTaken: The name belongs to another user.
+            ClusterUnreachable: The server does not respond, or did not respond to a lookup in the last 10 s.
+            PaiApiError: A lookup failed.
+            HdfsError: The records cannot be read.
         """
         now = self.api.clock.monotonic()
         at, known = self._answers.get(self._key(name), (-math.inf, None))
@@ -125,13 +125,13 @@ class Book(Statuses):
         return self._answers.get(self._key(name), (0.0, None))[1]
 
     def posted(self, name: str, number: int, status: JobStatus) -> Entry:
-        """Record a submission that this process has just posted as a job of its own; return the new entry."""
+        """Record a submission that this process has just posted as a separate job; return the new entry."""
         entry = Entry(number, self.job_name(name, number), status, posted=True)
         self.take(name, entry)
         return entry
 
     def take(self, name: str, entry: Entry | None) -> None:
-        """Record ``entry`` as the newest submission of a piece of work; None: the work has no submission."""
+        """Record the newest submission of a piece of work; ``None`` means that there is no submission."""
         self._answers.put(self._key(name), (self.api.clock.monotonic(), entry))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -146,11 +146,12 @@ class Book(Statuses):
     def virtual_clusters(
         self, max_age: float = _VIRTUAL_CLUSTERS_KEPT, may_ask: Callable[[], bool] = lambda: True
     ) -> Mapping[str, Any] | None:
-        """Return the virtual clusters by name; forked processes share the reply.
+        """Return the virtual clusters by name; forked processes share the response.
 
         Args:
-            max_age: seconds for which a reply may be reused.
-            may_ask: returns whether a request may be made. If not, and no reply can be reused, return None.
+            max_age: Seconds for which a response may be reused.
+            may_ask: Returns whether a request may be made. If it returns False and no response can be
+                reused, the result is None.
         """
         key, clock = "virtual clusters", self.api.clock
 
@@ -164,7 +165,7 @@ class Book(Statuses):
             known = young()  # another process may have requested them meanwhile
             if known is None and may_ask():
                 now, is_known = clock.monotonic(), self.api.detector.known is not None
-                # RestApi detects an unknown dialect from the reply
+                # RestApi detects an unknown dialect from the response
                 known = self.api.dialect.virtual_clusters() if is_known else self.api.virtual_clusters()
                 with self._shared_lists.update() as state:
                     state[key] = [now, known]

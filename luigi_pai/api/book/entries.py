@@ -1,4 +1,4 @@
-"""Arguments and results of the book: recorded submissions, entries."""
+"""The types of the book's arguments and results: recorded submissions and entries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Recorded(Protocol):
 
 
 class Records(Protocol):
-    """What is recorded of a piece of work outside of the server."""
+    """The records of a piece of work outside of the server."""
 
     @property
     def is_durable(self) -> bool:
@@ -34,7 +34,7 @@ class Records(Protocol):
         """Return the last recorded submission; None if there is none."""
 
     def may_have_run(self) -> bool:
-        """Return whether work without a record may have run before, because an output exists."""
+        """Return whether work without a record may have run before. This is the case if an output exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class Entry:
     """The newest known submission of a piece of work.
 
     Attributes:
-        number: of the submission: 1 for NAME, 2 for NAME__attempt2, ...
-        job: name, on the server, of the job that runs the submission. The job may be an array.
-        status: of the submission; in an array, the status of its instance. None if the submission was
-            recorded, but the server does not know the job.
-        index: of the instance in the array; None if no instance is known.
-        posted: whether this process submitted it just now.
-        void: whether the submission will never run, because the array that was recorded for it exists on the
-            server, but does not contain it.
+        number: The submission's number: 1 for NAME, 2 for NAME__attempt2, ...
+        job: The name on the server of the job that runs the submission. The job may be an array.
+        status: The submission's status; in an array, the status of its instance. None if the submission was
+            recorded but the server does not know the job.
+        index: The index of the instance in the array; None if no instance is known.
+        posted: Whether this process has just submitted it.
+        void: Whether the submission will never run, because its recorded array exists on the server but does
+            not contain it.
     """
 
     number: int
@@ -64,7 +64,7 @@ class Entry:
         """The status of the submission; the server must know the job.
 
         Raises:
-            ValueError: the server does not know the job.
+            ValueError: The server does not know the job.
         """
         if self.status is None:
             raise ValueError(f"job {self.job!r} is not on the server")
@@ -82,8 +82,8 @@ class Entry:
 
     @property
     def may_have_successor(self) -> bool:
-        """Whether a later submission is to be looked for: it has failed, and the reply is identified.
+        """Whether to look for a later submission: this one has failed, and the response is identified.
 
-        A reply that has neither an owner nor a submission time is from a mocked test.
+        A response with neither an owner nor a submission time comes from a mocked test.
         """
         return self.status is not None and self.failed and self.status.identified

@@ -1,4 +1,4 @@
-"""Explanations: why jobs wait. Jobs with equal demands share a reason, and forked processes share it, too."""
+"""Explanations: why jobs wait. Jobs with equal demands share a reason, also across forked processes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Explanations:
     """The cluster's reasons why jobs wait, and the number of processes that wait for a job.
 
     Args:
-        shared: a document that forked processes share. It is kept small, because it is written often.
-        clock: measures ages.
+        shared: A document that forked processes share. It is small, because it is written often.
+        clock: The clock that measures ages.
     """
 
     def __init__(self, shared: SharedDocument, clock: Clock) -> None:
@@ -42,7 +42,7 @@ class Explanations:
         return len(waiting)
 
     def may_ask(self) -> bool:
-        """Return whether a request may be made, and count it. All processes together may make 4 a minute."""
+        """Return whether a request may be made, and count it. All processes together have 4 per minute."""
         now = self._clock.monotonic()
         with self._shared.update() as state:
             since, asked = state.get(_ASKED, (now, 0))
@@ -57,10 +57,10 @@ class Explanations:
         """Return the reason why jobs with a given demand for resources wait; None if no reason is known.
 
         Args:
-            what: a text that all jobs with this demand have in common.
-            max_age: seconds for which a reply may be reused.
-            may_ask: returns whether a request may be made. If it returns False, an older reply is used.
-            ask: makes the request. After a NoApiError (servers before 1.3), ``ask`` is not called again.
+            what: A string that all jobs with this demand have in common.
+            max_age: Seconds for which a response may be reused.
+            may_ask: Returns whether a request may be made. If it returns False, an older response is used.
+            ask: Makes the request. After a NoApiError (servers before 1.3), it is not called again.
         """
         known, now = self._shared.read(), self._clock.monotonic()
         at, text = known.get(_KEY, {}).get(what, (-max_age, None))

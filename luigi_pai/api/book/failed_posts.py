@@ -19,16 +19,16 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
 class FailedPosts:
     """The failed posts of all forked processes since the server last accepted a post.
 
-    The cause of every status other than 500 is the server. The cause of a 500 may be the job, but it is
-    the server if the error names a broken connection, or if a second job gets the same error. For example,
-    while the write merger of 1.8 is down, lookups work, but posts fail with ECONNREFUSED, then with
-    ECONNRESET. While the server is the cause, only one post is sent every 0.5 to 15 s. It tests for all jobs
-    whether the server accepts submissions again. The other posts wait, because failed submissions count
-    towards the server's request limit, too.
+    A status other than 500 is always the server's fault. A 500 may be the job's fault, but it is the server's
+    if the error names a broken connection, or if a second job gets the same error. For example, while the
+    write merger of 1.8 is down, lookups work, but posts fail with ECONNREFUSED, then with ECONNRESET. While
+    the server is at fault, only one post is sent every 0.5 to 15 s, which tests for all jobs whether the
+    server accepts submissions again. The other posts wait, because failed submissions also count towards the
+    server's request limit.
 
     Args:
-        shared: a document that forked processes share.
-        clock: measures the waits.
+        shared: A document that forked processes share.
+        clock: The clock that measures the waits.
     """
 
     def __init__(self, shared: SharedDocument, clock: Clock) -> None:
@@ -36,7 +36,7 @@ class FailedPosts:
         self._clock = clock
 
     def record(self, name: str, error: ServerFault) -> bool:
-        """Record a failed post of a job; return whether the server is the cause."""
+        """Record a failed post of a job; return whether the server is at fault."""
         text = f"{error.code} {error.server_message}"
         cause = f"{error.status} {text.replace(name, 'NAME')}"
         with self._shared.update() as state:

@@ -1,4 +1,4 @@
-"""Lists: all jobs of a user in one request, and when to request a list rather than single jobs."""
+"""Lists: gets all jobs of a user in one request, and decides when a list is better than single lookups."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ logger = logging.getLogger(__name__)
 KEPT = 10.0
 """Seconds for which a list is current."""
 
-_SINGLE = 2  # requests for single jobs within half a minute, after which a list is made for the next job
+_SINGLE = 2  # after this many requests for single jobs within half a minute, the next job causes a list
 _FORGOTTEN = 30.0  # seconds
-# _TIME_SHARE: requests for lists take at most this share of the time. _LONGEST_PACE: the longest pause, in
-# seconds, that is made to keep to this share. It is bounded, because a list seems slow if the process was
-# suspended during the request.
+# _TIME_SHARE: requests for lists take at most this share of the time. _LONGEST_PACE: the longest pause in
+# seconds to stay within this share. It is bounded, because a list seems slow if the process was suspended
+# during the request.
 _TIME_SHARE, _LONGEST_PACE = 0.2, 30.0
 _LIMIT_SHARE = 0.5
 _WAITS_SHARE = 0.2
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds
 _MOST_ROWS = 20_000
-_MOST_ARRAYS = 200  # arrays submitted by this process that are remembered
+_MOST_ARRAYS = 200  # maximum number of this process's arrays to remember
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The user's jobs at one time, as the server lists them. The list may lack a job that exists or existed.
+    """The user's jobs at one time, as listed by the server. Existing and former jobs may be missing.
 
-    The reasons: lists are truncated, servers delete old jobs, LTP omits jobs in some virtual clusters.
+    The reasons: lists are truncated, servers delete old jobs, and LTP omits jobs in some virtual clusters.
 
     Attributes:
-        version: of the API.
-        at: when the list was requested, in seconds of the monotonic clock.
-        took: seconds until the reply.
-        rows: the jobs by their names on the server; the newest 20,000 jobs at most.
-        latest: see ``latest_attempts``.
+        version: The version of the API.
+        at: The time of the request, in seconds of the monotonic clock.
+        took: Seconds until the response.
+        rows: Name on the server -> job, for at most the newest 20,000 jobs.
+        latest: See ``latest_attempts``.
     """
 
     version: str
@@ -65,22 +65,21 @@ class Listing:
 
 
 class Lists:
-    """The last list of a user's jobs, and when the next one may be made. Forked processes share it.
+    """The last list of a user's jobs, and the time of the next one. Forked processes share it.
 
-    A list is requested when two requests for single jobs were made within 30 s and another job is to be
-    looked up. The list is used for 10 s. Before the next one is requested, there is a pause. It is the
-    longest of
+    A list is requested if two requests for single jobs were made within 30 s and another job must be looked
+    up. The list is used for 10 s. Before the next list is requested, there is a pause. It is the longest of
 
-    - a fifth of the median time until the watched jobs are to be looked up again,
-    - the pause that lets lists use half of the server's limit for lists: 2 s if the limit is 60 a minute,
+    - a fifth of the median time until the next lookup of the watched jobs,
+    - the pause that lets lists use half of the server's limit for lists: 2 s if the limit is 60 per minute,
     - the pause that ``Limits.polling_wait`` returns,
     - five times the duration of the last list, but at most 30 s: 2.5 s after a list that took 0.5 s.
 
-    After a failed list, there is no request for a list for 15 s. This pause doubles with each further
-    failure, up to 10 minutes. But after a failure in which the server did not reply at all, it is 15 s.
+    After a failed list, no list is requested for 15 s. This pause doubles with each additional failure, up to
+    10 minutes. After a failure without any response from the server, it is always 15 s.
 
     Args:
-        document: forked processes share it.
+        document: A document that forked processes share.
     """
 
     def __init__(self, document: SharedDocument) -> None:
@@ -94,14 +93,14 @@ class Lists:
         self._single = 0  # requests since the last list
         self._single_at = 0.0
         self._found_v1: str | None = None  # the last v1 job that a lookup of its name has found
-        self._is_flat = False  # whether the jobs of a v1 list can be looked up by name alone
+        self._is_flat = False  # whether the jobs of a v1 list can be looked up without the user's name
         self._pause = 0.0
         self._paused_until = 0.0
         self._not_before = 0.0  # see space()
         self._failure: tuple[float, PaiApiError] | None = None  # time and error of the last failed list
 
     def wait(self, api: RestApi) -> float | None:
-        """Return the seconds until the next list may be made; None if lists fail or no dialect is known."""
+        """Return the seconds until a list may be requested; None if lists fail or the dialect is unknown."""
         now = api.clock.monotonic()
         if api.detector.known is None or now < self._paused_until:
             return None
@@ -117,21 +116,21 @@ class Lists:
         self._not_before = now + (_WAITS_SHARE * statistics.median(waits) if waits else 0.0)
 
     def current(self, api: RestApi) -> Listing | None:
-        """Return the last list of any process, if it is less than 10 s old and of this API version."""
+        """Return the last list of any process if it is less than 10 s old and has this API version."""
         listing = self._read()
         if listing is None or listing.version != api.dialect.version:
             return None
         return listing if 0 <= api.clock.monotonic() - listing.at < KEPT else None
 
     def make(self, api: RestApi, since: float | None = None) -> Listing:
-        """Return a new list, or a list that another thread or process has requested after ``since``.
+        """Return a new list, or a list that another thread or process requested after ``since``.
 
         Args:
-            api: makes the request.
-            since: in seconds of the monotonic clock; default: now.
+            api: The API that makes the request.
+            since: A time in seconds of the monotonic clock; default: now.
 
         Raises:
-            PaiApiError: the request failed. For a while after the failure, ``wait`` returns None.
+            PaiApiError: The request failed. For a while after the failure, ``wait`` returns None.
         """
         clock, version = api.clock, api.dialect.version
         asked = clock.monotonic()
@@ -160,8 +159,8 @@ class Lists:
     def rows(self, listing: Listing) -> Mapping[str, JobRow]:
         """Return the listed jobs that can be looked up by their names, without the user's name.
 
-        Lists of 0.8 to 0.14 mark these jobs as ``legacy``. The lookup of any other job needs its user's name,
-        too. Lists of 0.7 mark no job. They are used only after a lookup by name has found a listed job.
+        Lists of 0.8 to 0.14 mark these jobs as ``legacy``. The lookup of any other job also needs its user's
+        name. Lists of 0.7 mark no jobs. They are used only after a lookup by name has found a listed job.
         """
         if listing.version != "v1" or self._is_flat:
             return listing.rows
@@ -170,37 +169,37 @@ class Lists:
         return listing.rows if self._is_flat or (first is not None and first.legacy) else {}
 
     def arrays(self, listing: Listing) -> list[str]:
-        """Return the names of the recorded arrays, newest first, then of the other arrays in ``listing``."""
+        """Return the names of the recorded arrays, newest first, followed by other arrays in ``listing``."""
         return list(dict.fromkeys([*self._own_arrays, *listing.arrays]))
 
     def record_array(self, name: str) -> None:
-        """Record an array that was submitted just now."""
+        """Record an array that was just submitted."""
         self._own_arrays.appendleft(name)
 
     def is_worth_it(self, api: RestApi, listing: Listing | None, name: str) -> bool:
-        """Return whether to request a new list now to look up one of many jobs, and not the job alone.
+        """Return whether to look up one of many jobs by requesting a new list instead of only the job.
 
         Args:
-            api: would make the request.
-            listing: the current list.
-            name: of the job on the server.
+            api: The API that would make the request.
+            listing: The current list.
+            name: The job's name on the server.
         """
         if self._single < _SINGLE:
             return False
         if api.clock.monotonic() - self._single_at > _FORGOTTEN:
             self._single = 0
             return False
-        if listing is not None and name not in listing.rows:  # a new list is likely to lack it, too
+        if listing is not None and name not in listing.rows:  # probably also missing from a new list
             return False
         return self.wait(api) == 0
 
     def count(self, now: float, requests: int = 1) -> None:
-        """Count the requests of a single job's lookup; ``is_worth_it`` depends on the count."""
+        """Count the requests for the lookup of a single job; ``is_worth_it`` depends on the count."""
         self._single = requests if now - self._single_at > _FORGOTTEN else self._single + requests
         self._single_at = now
 
     def record_v1(self, name: str) -> None:
-        """Record a v1 job that was found by its name alone."""
+        """Record a v1 job that was found without its user's name."""
         self._found_v1 = name
         listing = self._listing
         self._is_flat = self._is_flat or (

@@ -1,4 +1,4 @@
-"""Search: the newest submission of one piece of work, looked up name by name."""
+"""Search: finds the newest submission of one piece of work by looking up its names."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus
 
-_MOST_ARRAYS = 200  # maximum number of arrays in which one piece of work is looked for
+_MOST_ARRAYS = 200  # maximum number of arrays to search for one piece of work
 
 
 class Search:
-    """Looks for the submissions NAME, NAME__attempt2, ... of one piece of work; transient errors are retried.
+    """Searches for the submissions NAME, NAME__attempt2, ... of one piece of work; retries transient errors.
 
     Args:
-        jobs: looks up single jobs.
-        name: of the work.
-        patience: seconds for which transient errors are retried; None: the setting of the cluster.
-        sleep: waits for a number of seconds; default: the sleep of the cluster's clock.
+        jobs: The statuses that look up single jobs.
+        name: The work's name.
+        patience: Seconds for which transient errors are retried; None: the cluster's setting.
+        sleep: Waits for a number of seconds; default: the sleep of the cluster's clock.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Search:
         """Find the newest submission; None if there is none.
 
         Look up the submission ``first`` or, if the server does not know it, NAME. If the submission found has
-        failed, look up the later ones. If none is found, or only a failed one, the last record decides where
-        to look, and the list of jobs where records do not tell. Records are read only then. If the first
-        reply has no owner and no submission time, as in mocked tests, look up nothing more.
+        failed, look up later ones. If nothing or only a failed submission is found, read the records. The
+        last record decides where to look; if there is none, the list of jobs decides. If the first response
+        has no owner and no submission time, as in mocked tests, stop there.
         """
         entry = self.look_up(first)
         if entry is None and first > 1:
@@ -70,21 +70,21 @@ class Search:
         return self._by_list(entry) if records is None else self._by_records(entry, records)
 
     def look_up(self, number: int, *, single: bool = False) -> Entry | None:
-        """Look up the job with the name of a submission; None if the server does not know that name.
+        """Look up the job with the name of a submission; None if the server does not know the name.
 
         Args:
-            number: of the submission.
-            single: whether to request this job only; if False, a list of jobs may be used.
+            number: The submission's number.
+            single: Whether to request only this job. If False, a list of jobs may be used.
 
         Raises:
-            PaiNameTaken: the name belongs to another user.
+            PaiNameTaken: The name belongs to another user.
         """
         name, version = self._own_name(number), self._api.dialect.version
         try:
             status = self._retry.call(partial(self._jobs.status, name, of_many=not single))
         except JobNotFound:
             return None
-        if self._api.dialect.version != version:  # revealed by the reply; v2 has other names
+        if self._api.dialect.version != version:  # revealed by the response; v2 has other names
             name = self._own_name(number)
         check_owner(self._api, name, status)
         return Entry(number, name, status)
@@ -126,7 +126,7 @@ class Search:
         return entry
 
     def _by_records(self, entry: Entry | None, records: Records) -> Entry | None:
-        """Return the newest submission from records; if others may not be recorded, also from the list."""
+        """Return the newest submission from records and, if some may not be recorded, from the list."""
         record = records.last()
         found = entry if record is None else self._by_record(entry, record)
         is_settled = found is not None and found.status is not None and not found.failed
@@ -151,7 +151,7 @@ class Search:
         return self.later_than(found) if found.failed and found.index is None else found
 
     def _by_list(self, entry: Entry | None) -> Entry | None:
-        """Return a later submission from the list of jobs, or from the arrays of the list; else ``entry``."""
+        """Return a later submission from the list of jobs or its arrays; if there is none, ``entry``."""
         if entry is None:
             number = self._retry.call(partial(self._jobs.listed_number, self._name, is_needed=True))
             if number == 0 and not self._api.dialect.whole_lists:
@@ -172,11 +172,11 @@ class Search:
 
     @property
     def _has_shared_names(self) -> bool:
-        """Whether job names are unique among all users, not per user; such clusters have no arrays."""
+        """Whether job names are unique across all users instead of per user; such clusters have no arrays."""
         return self._api.dialect.version == "v1"
 
     def _in_array(self, number: int, array: str) -> Entry | None:
-        """Look up a submission as an instance of an array; None if the array does not exist or lacks it."""
+        """Look up a submission as an instance of an array; None if the array is missing or has none."""
         members, name = self._members(array) or [], self._own_name(number)
         if name not in members:
             return None
@@ -199,7 +199,7 @@ def check_owner(api: RestApi, name: str, status: JobStatus) -> None:
     """Check that a job belongs to the user.
 
     Raises:
-        PaiNameTaken: the job belongs to another user.
+        PaiNameTaken: The job belongs to another user.
     """
     owner = status.username
     if owner is not None and owner != api.username:

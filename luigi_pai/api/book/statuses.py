@@ -1,4 +1,4 @@
-"""Statuses: the statuses of single jobs, looked up alone or in a list, and cached while they are valid."""
+"""Statuses: looks up the statuses of single jobs, by name or in a list, and caches them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 UNREACHABLE = "unreachable"
-"""A key of the document that forks share. Its value is the time and text of the last ClusterUnreachable."""
+"""A key of the forks' shared document, for the time and message of the last ClusterUnreachable."""
 
 _END_KEPT = 10.0  # seconds
-# seconds for which a list is trusted to contain the newest submission. Another machine may submit a later
-# one after the list was made, but the job of this later one is assumed not to end within these seconds.
+# Seconds for which a list is trusted to contain the newest submission. Another machine may submit a later
+# one after the list was made, but that job is assumed not to end within these seconds.
 _NEWEST_FOR = 2.0
 _NEVER = -1.0  # earlier than all times of the monotonic clock
 
@@ -37,13 +37,13 @@ class Statuses:
     """The known statuses of single jobs; see ``Book``.
 
     Args:
-        api: the REST API of the cluster.
-        shared, shared_lists: see ``Book``.
+        api: The REST API of the cluster.
+        shared, shared_lists: See ``Book``.
 
     Attributes:
-        api: as given.
-        failed_posts: the failed submissions to the server.
-        explanations: the reasons why jobs wait.
+        api: The REST API that was passed to the constructor.
+        failed_posts: The failed submissions to the server.
+        explanations: The reasons why jobs wait.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
@@ -69,7 +69,7 @@ class Statuses:
         return attempt_name(self.api.job_name(name), number)
 
     def record_post(self, name: str) -> None:
-        """Record that a job was posted just now, because lists made before may lack the job."""
+        """Record that a job has just been posted, because older lists may not contain it."""
         with self._shared.update() as state:
             last = state.get("posted", [0, _NEVER])
             if last[0] != os.getpid():
@@ -84,12 +84,12 @@ class Statuses:
         """Return the status of a job; the status of a finished job is cached for 10 s.
 
         Args:
-            name: of the job.
-            of_many: whether the list of jobs may be used, because many jobs are looked up one by one. A
+            name: The job's name.
+            of_many: Whether the list of jobs may be used, because many jobs are looked up one by one. A
                 status from a list has no tasks and no diagnostics.
 
         Raises:
-            JobNotFound: the server knows no job of this name.
+            JobNotFound: The server knows no job with this name.
         """
         dialect = self.api.dialect
         before, own_name = key = dialect.version, dialect.job_name(name)
@@ -102,7 +102,7 @@ class Statuses:
             status = self.api.status(name)
         except JobNotFound as error:
             self._record(name, None)
-            if of_many and error.code is not None:  # a 404 without an error code is from a mocked test
+            if of_many and error.code is not None:  # a 404 without an error code comes from a mocked test
                 self._count(before)
             raise
         self._record(name, status)
@@ -111,16 +111,16 @@ class Statuses:
         return status
 
     def _count(self, before: str) -> None:
-        """Count a lookup of a single job; one that has detected another API version has made two requests."""
+        """Count a lookup of a single job. If it detected another API version, it made two requests."""
         self._lists.count(self.api.clock.monotonic(), 1 if self.api.dialect.version == before else 2)
 
     def _record(self, name: str, status: JobStatus | None) -> None:
         """Record the response to the lookup of a single job."""
-        key, now = self._key(name), self.api.clock.monotonic()  # the reply may have revealed the dialect
+        key, now = self._key(name), self.api.clock.monotonic()  # the response may have revealed the dialect
         self._asked.put(key, now)
         if status is not None and key[0] == "v1":
             self._lists.record_v1(key[1])
-        # a status that is not ``identified`` is from a mocked test, whose next reply may differ
+        # a status that is not ``identified`` comes from a mocked test, whose next response may differ
         if status is not None and status.finished and status.identified:
             self._ends.put(key, (now, status))
             listing = self._lists.current(self.api)
@@ -131,7 +131,7 @@ class Statuses:
         self._shared.discard(UNREACHABLE)
 
     def _is_absent(self, own_name: str) -> bool:
-        """Return whether the current list, made after the last submission, does not have a job."""
+        """Return whether there is a current list, newer than the last submission, without a job."""
         listing = self._lists.current(self.api)
         if listing is None or own_name in listing.rows:
             return False
@@ -143,7 +143,7 @@ class Statuses:
         return status if status is not None and self.api.clock.monotonic() - at < _END_KEPT else None
 
     def _from_list(self, key: tuple[str, str]) -> JobStatus | None:
-        """Return a status from the current list, or from a new one if that is worth a request; else None."""
+        """Return a status from the current list, or from a new list if it is worth a request; else None."""
         lists, listing, began = self._lists, self._lists.current(self.api), self.api.clock.monotonic()
         status = None if listing is None else self._still_true(listing, key)
         if status is not None or not lists.is_worth_it(self.api, listing, key[1]):
@@ -173,10 +173,10 @@ class Statuses:
     # lists
 
     def statuses(self, names: Iterable[str]) -> dict[str, JobStatus]:
-        """Request a new list, and return the statuses, by name, of the jobs in ``names`` that it contains.
+        """Request a new list; return a dict from name to status for the jobs in ``names`` that it contains.
 
         Raises:
-            PaiApiError: the request for the list failed.
+            PaiApiError: The request for the list failed.
         """
         job_name = self.api.dialect.job_name
         full = {name: job_name(name) for name in names}
@@ -184,11 +184,11 @@ class Statuses:
         return {name: rows[own].status() for name, own in full.items() if own in rows}
 
     def shared_status(self, name: str, max_age: float) -> JobStatus | None:
-        """Return a job's status from the list that forks share; None if the job is to be looked up alone.
+        """Return a job's status from the list that forks share; None if the job must be requested by name.
 
         Args:
-            name: of the job.
-            max_age: seconds for which a list may be reused; at most 10.
+            name: The job's name.
+            max_age: Seconds for which a list may be reused; at most 10.
         """
         listing, now = self._lists.current(self.api), self.api.clock.monotonic()
         own = self.api.job_name(name)
@@ -203,14 +203,14 @@ class Statuses:
         return None if row is None else row.status()
 
     def _usable_rows(self, listing: Listing, names: Mapping[str, str]) -> Mapping[str, JobRow]:
-        """Return ``Lists.rows``; if they depend on a lookup by name, look up one of the listed jobs first.
+        """Return ``Lists.rows``. If they depend on a lookup by name, first look up one of the listed jobs.
 
         Args:
-            listing: the list.
-            names: the names of the jobs that are needed, with their names on the server.
+            listing: The list.
+            names: Name of each needed job -> its name on the server.
 
         Raises:
-            PaiApiError: the lookup failed.
+            PaiApiError: The lookup failed.
         """
         rows = self._lists.rows(listing)
         listed = None if rows else next((name for name, own in names.items() if own in listing.rows), None)
@@ -232,14 +232,14 @@ class Statuses:
         """Return the number of the work's last submission in the list; 0 if the list has no NAME__attemptN.
 
         Args:
-            name: of the work.
-            is_needed: whether to request a list if none is current, which may raise PaiApiError.
+            name: The work's name.
+            is_needed: Whether to request a list if none is current, which may raise PaiApiError.
         """
         listing = self._newest_list() if is_needed else self._lists.current(self.api)
         return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
 
     def is_newest(self, name: str, number: int) -> bool:
-        """Return whether a list of the last 2 s shows that a submission is the newest one of its work.
+        """Return whether a list of the last 2 s shows that a submission is the newest for its work.
 
         The list must be newer than the last post by any of the forked processes.
         """
@@ -250,11 +250,11 @@ class Statuses:
         return is_new and listing.latest.get(self.api.job_name(name), 1) == number
 
     def is_unlisted(self, name: str, *, is_corrected: bool = True) -> bool:
-        """Return whether a current list has no submission of some work, and no array that may contain it.
+        """Return whether a current list has no submission of some work and no array that may contain one.
 
         Args:
-            name: of the work.
-            is_corrected: whether the server (409) or a claim refuses a second post of the name, so that an
+            name: The work's name.
+            is_corrected: Whether the server (409) or a claim refuses a second post of the name, so that an
                 incomplete or outdated list does no harm. If False, the list must be complete, at most 2 s
                 old, and newer than the last post by another forked process.
         """
@@ -273,7 +273,7 @@ class Statuses:
         return self._lists.current(self.api) or self._lists.make(self.api)
 
     def _posted_at(self, *, by_others: bool = False) -> float:
-        """Return the monotonic time of the last post by any forked process, or by another one than this."""
+        """Return the monotonic time of the last post by any forked process, or by any except this one."""
         posts = [self._shared.read().get(key, [0, _NEVER]) for key in ("posted", "posted before")]
         return max(float(at) for process, at in posts if not by_others or process != os.getpid())
 
@@ -283,7 +283,7 @@ class Statuses:
         """Return the names of the submissions in an array, in order; [] if the job is not an array.
 
         Raises:
-            JobNotFound: the server has no such job.
+            JobNotFound: The server has no such job.
         """
         members = self._members.get(array)
         if members is None:
@@ -301,7 +301,7 @@ class Statuses:
         """Return the user's arrays by name: this process's arrays, newest first, then the others in the list.
 
         Raises:
-            PaiApiError: there was no current list, and the request for a new one failed.
+            PaiApiError: There was no current list, and the request for a new one failed.
         """
         return self._lists.arrays(self._newest_list())
 

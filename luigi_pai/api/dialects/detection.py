@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Dialect: TypeAlias = V1Dialect | V2Dialect
-"""Its methods take the NAME of a job of the session's user, and raise the errors of ``Session.request``."""
+"""Methods take the NAME of a job of the session's user and raise the errors of ``Session.request``."""
 
 # the codes with which v2 servers refuse a v1 job: 1.1 and later send the first, 0.15 to 1.0 the second
 _V2_ONLY = ("NoApiError", "InvalidProtocolError")
@@ -40,15 +40,15 @@ class DialectDetector:
     follows the first such response. After a 404 without an error code, the dialect is still unknown.
 
     Args:
-        session: the connection to the rest-server.
-        state: a document that forked processes share; the result is stored in it.
+        session: The connection to the rest-server.
+        state: A document, shared by forked processes, in which the result is stored.
         api_version: ``auto``, ``v1`` or ``v2``.
-        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
-        storage: name and mount path of the storage that jobs mount on a v2 cluster; None for none.
+        fs_uri: Value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
+        storage: Name and mount path of the storage that jobs mount on a v2 cluster; None if there is none.
 
     Attributes:
-        given: the dialect in the settings, ``v1`` or ``v2``; None for ``auto``, so that it is detected.
-        job_storage: the storage that jobs mount; None for none.
+        given: The dialect in the settings, ``v1`` or ``v2``; None for ``auto``, so that it is detected.
+        job_storage: The storage that jobs mount; None if there is none.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class DialectDetector:
         self._configured = self.given  # in luigi.cfg, also in a copy of with_version()
 
     def storage(self, name: str, mount_path: str | None = None) -> JobStorage:
-        """Return a storage of the cluster; the server is asked later, once for all forked processes."""
+        """Return a storage of the cluster. It is requested later, once for all forked processes."""
         return JobStorage(self._session, self._state, name, mount_path)
 
     def convert(self, job: PaiJob) -> Conversion:
-        """Return a v1 job as the protocol that ``V2Dialect`` posts, with what it loses."""
+        """Convert a v1 job to the protocol that ``V2Dialect`` posts, with a list of lost features."""
         return self._new_v2().conversion(job)
 
     def with_version(self, api_version: str) -> DialectDetector:
-        """Return a detector for which ``api_version`` is in the settings."""
+        """Return a detector with ``api_version`` as its setting."""
         view = copy.copy(self)
         view.given = api_version
         return view
@@ -115,7 +115,7 @@ class DialectDetector:
         return self._dialect("v2")
 
     def call_detected(self, request: Callable[[Dialect], T]) -> T:
-        """Detect the dialect before ``call``, because V1Dialect answers ``request`` without the server."""
+        """Like ``call``, but detect the dialect first, because V1Dialect sends nothing for ``request``."""
         self.detect()
         return self.call(request)
 
@@ -142,7 +142,7 @@ class DialectDetector:
         """Record the dialect if the error of a refused submission reveals it.
 
         Raises:
-            PaiHttpError: the server speaks v2 only, and ``api_version = v1`` is set.
+            PaiHttpError: The server speaks v2 only, and ``api_version = v1`` is set.
         """
         if dialect.version == "v1" and error.code in _V2_ONLY:
             self._record_v2(error)
@@ -174,7 +174,7 @@ class DialectDetector:
         """Return whether the response to a v1 request shows that the server speaks v2 only.
 
         Raises:
-            PaiHttpError: the server speaks v2 only, but ``api_version = v1`` is set.
+            PaiHttpError: The server speaks v2 only, but ``api_version = v1`` is set.
         """
         if error.code == "NoApiError":
             self._record_v2(error)

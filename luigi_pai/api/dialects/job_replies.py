@@ -1,6 +1,6 @@
-"""Conversion of a server's responses about jobs to JobStatus, for both dialects.
+"""Converts a server's responses about jobs to JobStatus, for both dialects.
 
-1.8 has all fields of 0.7, and more (API.md of both releases). A field that a response does not have is None.
+1.8 has all fields of 0.7 and more (API.md of both releases). Fields that a response does not have are None.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from luigi_pai.errors import InvalidReply
 from luigi_pai.jobspec.paths import list_of, mapping_of
 from luigi_pai.redaction import printable
 
-_LARGEST = 253_402_300_799_999  # ms, the end of the year 9999: larger numbers are left out
+_LARGEST = 253_402_300_799_999  # ms, the end of the year 9999; larger numbers are ignored
 _NO_SPEC = None, None, None
-_CONTROLLER = ("Attempt", "Completed")  # how the sub-states of FrameworkController begin
+_CONTROLLER = ("Attempt", "Completed")  # prefixes of the sub-states of FrameworkController
 
 
 def job_status(name: str, reply: Any) -> JobStatus:
@@ -26,10 +26,10 @@ def job_status(name: str, reply: Any) -> JobStatus:
 
     Args:
         name: The job's name, as requested.
-        reply: the JSON of the response.
+        reply: The JSON of the response.
 
     Raises:
-        InvalidReply: the response has no state.
+        InvalidReply: The response has no state.
     """
     fields = reply.get("jobStatus") if isinstance(reply, dict) else None
     if not isinstance(fields, dict) or not isinstance(fields.get("state"), str):
@@ -60,7 +60,7 @@ def task_index(task: dict[str, Any]) -> int:
 def listed_job(row: Any) -> JobStatus | None:
     """Return the status in an entry of a list of jobs; None if the entry has no name.
 
-    The name is without the prefix ``USER~``, which some v2 releases send.
+    The prefix ``USER~`` of the name, which some v2 releases send, is removed.
     """
     if not isinstance(row, dict) or not isinstance(row.get("name"), str):
         return None
@@ -68,9 +68,9 @@ def listed_job(row: Any) -> JobStatus | None:
 
 
 class JobRow(NamedTuple):
-    """The fields of an entry in a list of jobs that tell its state, under the server's names for them.
+    """The fields for the state of a job in an entry of a list. They have the server's names.
 
-    A row takes a tenth of the time of a ``JobStatus`` to make, and lists may have 20,000 old jobs.
+    Creating a row takes a tenth of the time of a ``JobStatus``, and lists may have 20,000 old jobs.
     """
 
     name: str
@@ -93,7 +93,7 @@ class JobRow(NamedTuple):
 
 
 _ALIKE = [JobRow._fields.index(name) for name in ("username", "state", "subState", "virtualCluster")]
-_same = lru_cache(maxsize=1000)(lambda value: value)  # one string in memory for the equal ones of many jobs
+_same = lru_cache(maxsize=1000)(lambda value: value)  # equal strings of many jobs share memory
 
 
 def listed_row(entry: Any) -> JobRow | None:
@@ -115,10 +115,10 @@ def listed_jobs(rows: Any) -> list[Any]:
     """Return the jobs of a list, in its order.
 
     Args:
-        rows: the response, with each entry converted by ``listed_job`` or ``listed_row``.
+        rows: The response, whose entries were converted by ``listed_job`` or ``listed_row``.
 
     Raises:
-        InvalidReply: the response is not a list.
+        InvalidReply: The response is not a list.
     """
     if not isinstance(rows, list):
         raise InvalidReply(f"the server sent {type(rows).__name__} instead of a list of jobs")
@@ -163,11 +163,12 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
 
 
 def _start(texts: dict[str, str], numbers: dict[str, int]) -> int | None:
-    """Return when a job began to run; if the cluster has started it again, when that was. None if not known.
+    """Return when a job started or, if the cluster restarted it, when it last did so; None if unknown.
 
-    1.3 and later have the first start in launchedTime (models/v2/job/k8s.js), 1.0 and later that of the
-    current attempt in appLaunchedTime. This field has something else on 0.15 to 0.17 (when the job was
-    created, same file) and on 0.7 to 0.14 (when YARN got the job, models/job.js), whose sub-states differ.
+    In 1.3 and later, launchedTime is the first start (models/v2/job/k8s.js). In 1.0 and later,
+    appLaunchedTime is the start of the current attempt. Before, it has another meaning: on 0.15 to 0.17, when
+    the job was created (same file); on 0.7 to 0.14, when YARN got the job (models/job.js). Their sub-states
+    differ.
     """
     first, last = numbers.get("launchedTime") or None, numbers.get("appLaunchedTime") or None
     if last == numbers.get("createdTime") or not texts.get("subState", "").startswith(_CONTROLLER):
@@ -176,7 +177,7 @@ def _start(texts: dict[str, str], numbers: dict[str, int]) -> int | None:
 
 
 def _with_last_task(status: JobStatus, diagnostics: str) -> JobStatus:
-    """Return the status, with the task that ended the job if only the diagnostics name it (0.7 to 0.14)."""
+    """Add the task that ended the job to the status if only the diagnostics name it (0.7 to 0.14)."""
     last = last_completed_task(diagnostics)
     if last is None:
         return status
@@ -228,16 +229,16 @@ def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
 
 
 def _sentence(value: Any) -> str | None:
-    """Return a text, or the joined texts of a list (``solution`` is a list); None for any other value."""
+    """Return a string, or the joined strings of a list (``solution`` is a list); None for other values."""
     if isinstance(value, list):
         value = "; ".join(text for text in value if isinstance(text, str) and text)
     return printable(value) if isinstance(value, str) and value else None
 
 
 def _values(fields: dict[str, Any]) -> tuple[dict[str, str], dict[str, int]]:
-    """Return the fields with non-empty texts, and the fields with numbers, as integers.
+    """Return the fields with non-empty strings, and the fields with numbers, as integers.
 
-    Texts are made printable because they are logged and displayed. Servers may send numbers as texts.
+    Strings are made printable because they are logged and displayed. Servers may send numbers as strings.
     """
     texts, numbers = {}, {}
     for name, value in fields.items():

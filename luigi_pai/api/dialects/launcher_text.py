@@ -1,4 +1,4 @@
-"""Diagnostics of the launcher of OpenPAI 0.7 to 0.14: the task that ended a job, and the reason."""
+"""Parses diagnostics of the launcher of OpenPAI 0.7 to 0.14: the task that ended a job, and the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REASON = re.compile(r"^\s*\[ApplicationCompletionReason\]:\s*(.*)", re.MULTILIN
 _OF_THE_LAUNCHER = re.compile(
     r"^\s*(?:\[(?:ExitStatus|ApplicationCompletionReason)\]:|_{40,}$)", re.MULTILINE
 )
-_NOISE = re.compile(  # ruled lines, Java stacks, headings, facts that other fields have
+_NOISE = re.compile(  # lines of underscores, Java stacks, headings, values that are also in other fields
     r"\s*(?:$|_{40,}$|at [\w.$]+\(|Stack trace: |Exception from container-launch|Container id: |Exit code: |"
     r"Container exited with a non-zero exit code|\[Exit(?:Code|Type|CustomizedDiagnostics)\]:|"
     r"\[ExitStatus\]: LAUNCHER_EXIT_STATUS_UNDEFINED|\[ExitDiagnostics\]:\s*$)"
@@ -57,7 +57,7 @@ def reason_and_report(diagnostics: str) -> tuple[str, str]:
 
 
 def last_logged_line(diagnostics: str) -> str:
-    """Return the program's last line in diagnostics that quote its log; empty in those of the launcher."""
+    """Return the program's last line if the diagnostics quote its log; empty for the launcher's."""
     _reason, report = ("", "") if _OF_THE_LAUNCHER.search(diagnostics) else reason_and_report(diagnostics)
     lines = [line.strip() for line in report.splitlines()[1:]]
     return next((line for line in reversed(lines) if line[:1].isalpha() and not line.endswith(":")), "")

@@ -1,4 +1,4 @@
-"""Logs of tasks over HTTP: whole, or parts of them."""
+"""Fetches the logs of tasks over HTTP, as a whole or in parts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class LogFile:
 
     Attributes:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
-        uri: Its URL, relative to the web portal. It may contain a token, so texts leave out its query.
-        paged: whether it is a page of a YARN node (0.7 to 0.14), whose URL has ``start`` and ``end``.
+        uri: Its URL, relative to the web portal. It may contain a token, so messages leave out its query.
+        paged: Whether it is a page of a YARN node (0.7 to 0.14), whose URL has ``start`` and ``end``.
     """
 
     name: str
@@ -39,7 +39,7 @@ class LogFile:
 
     @property
     def node(self) -> str:
-        """Host and port of the server that has the log; empty for the web portal."""
+        """The host and port of the server that has the log; empty for the web portal."""
         return urlsplit(self.uri).netloc
 
 
@@ -48,11 +48,11 @@ class LogFiles:
 
     Every method raises ``ClusterUnreachable`` if there is no response, and ``PaiHttpError`` for an error
     status. A worker often cannot reach the nodes of 0.7 to 0.14, so a node that did not respond gets no
-    request for 10 s. This pause doubles with each request that gets no response, up to 5 minutes.
+    requests for 10 s. This pause doubles with each request without a response, up to 5 minutes.
 
     Args:
-        session: the connections.
-        site: URL of the cluster's site; the URLs of logs are relative to it.
+        session: The connections.
+        site: The URL of the cluster's site. URLs of logs are relative to it.
     """
 
     def __init__(self, session: Session, site: str) -> None:
@@ -69,12 +69,12 @@ class LogFiles:
         return content.decode("utf-8", "replace")
 
     def part(self, file: LogFile, start: int, size: int) -> tuple[bytes, int]:
-        """Return a part of a log, and the current length of the log (for a page, the end of the part).
+        """Return a part of a log and the current length of the log (for a page, the end of the part).
 
         Args:
-            file: the log.
-            start: first byte; a negative number counts from the end, which pages do not support.
-            size: how many bytes at most.
+            file: The log.
+            start: The first byte. A negative number counts from the end, which pages do not support.
+            size: The maximum number of bytes.
         """
         if file.paged:
             content = _shown_by_page(self._page(file, f"?start={start}&end={start + size}"))[:size]

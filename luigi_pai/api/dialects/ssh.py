@@ -1,4 +1,4 @@
-"""SshAccess: how the containers of a job are reached by ssh, according to the server's responses."""
+"""SshAccess: how to reach the containers of a job by ssh, according to the server's responses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class SshAccess:
-    """How the containers of a job are reached by ssh.
+    """How to reach the containers of a job by ssh.
 
     Attributes:
         addresses: The ssh servers of the running containers, by role and index of the task.
-        key: the private key to log in with; None if users log in with their own keys.
-        missing: why no container can be reached, and what to do; None if a container may be reachable.
-        roles: the task roles with ssh servers; None if all roles may have ssh servers.
+        key: The private key for the login; None if users log in with their own keys.
+        missing: Why no container can be reached, with advice; None if a container may be reachable.
+        roles: The task roles with ssh servers; None if all roles may have ssh servers.
     """
 
     addresses: Mapping[tuple[str, int], Address]
@@ -47,10 +47,10 @@ def container_access(reply: Any, info: Any, key: str) -> SshAccess:
     Args:
         reply: The response to ``GET .../jobs/NAME``, whose tasks have container ids.
         info: The response to ``GET .../jobs/NAME/ssh``, whose containers have the same ids.
-        key: the private key.
+        key: The private key.
 
     Raises:
-        InvalidReply: a host or a port is not valid.
+        InvalidReply: A host or a port is not valid.
     """
     by_id = {
         str(each.get("id")): _address(each.get("sshIp"), each.get("sshPort"))
@@ -68,7 +68,7 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
         protocol: The job's protocol.
 
     Raises:
-        InvalidReply: a host or a port is not valid.
+        InvalidReply: A host or a port is not valid.
     """
     plugins = [each for each in objects_of(protocol.get("extras"), _PLUGINS) if each.get("plugin") == "ssh"]
     open_to_users = [plugin for plugin in plugins if item_of(plugin.get("parameters"), "userssh")]

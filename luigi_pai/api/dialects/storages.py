@@ -1,4 +1,4 @@
-"""The storage that a cluster's jobs mount: what the server says of it, and how a job names it."""
+"""The storage that a cluster's jobs mount: its description by the server, and its name in a job."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _UNKNOWN_CONFIG = ("UnknownError",)
 
 @dataclass(frozen=True)
 class StorageFacts:
-    """What a server says of a storage. Keys and passwords are left out.
+    """A server's description of a storage, without keys and passwords.
 
     Attributes:
         type: ``nfs``, ``samba``, ``azureFile``, ``azureBlob``, ...
-        source: what a machine mounts: ``HOST:/PATH`` or ``//HOST/SHARE``; empty if the type has no such name.
-        share: whether a container sees the whole storage; if not, it sees only the user's folder in it.
-        read_only: whether containers can only read it.
-        mount_path: where containers mount it, if the job does not choose (0.16, 0.17); else empty.
+        source: The source to mount: ``HOST:/PATH`` or ``//HOST/SHARE``; empty if the type has no such name.
+        share: Whether a container sees the whole storage. If not, it sees only the user's folder in it.
+        read_only: Whether containers can only read it.
+        mount_path: The path at which containers mount it if the job cannot choose (0.16, 0.17); else empty.
     """
 
     type: str
@@ -46,13 +46,14 @@ class StorageFacts:
 class JobStorage:
     """The storage that the jobs of a cluster mount.
 
-    The server is asked once for all forked processes.
+    Its description is requested once for all forked processes.
 
     Args:
-        session: the connection to the rest-server.
-        state: a document that forked processes share.
-        name: of the storage.
-        mount_path: where containers mount it; if None, ``/mnt/NAME`` or what 0.16 and 0.17 say.
+        session: The connection to the rest-server.
+        state: A document that forked processes share.
+        name: The storage's name.
+        mount_path: The path at which containers mount it. If None, ``/mnt/NAME`` or the path that 0.16 and
+            0.17 send.
     """
 
     def __init__(self, session: Session, state: SharedDocument, name: str, mount_path: str | None) -> None:
@@ -63,11 +64,11 @@ class JobStorage:
         self._mount_path = mount_path
 
     def facts(self) -> StorageFacts:
-        """Return what the server says of the storage.
+        """Return the server's description of the storage.
 
         Raises:
-            ConfigError: the server has no such storage, or the user may not use it.
-            PaiApiError: the request failed.
+            ConfigError: The server has no such storage, or the user may not use it.
+            PaiApiError: The request failed.
         """
         known = self._state.read().get(self._key)
         if known is not None:
@@ -78,10 +79,10 @@ class JobStorage:
         return facts
 
     def mount(self) -> StorageMount:
-        """Return how a job mounts the storage; errors as ``facts``.
+        """Return the mount of the storage in a job; raises the same errors as ``facts``.
 
         Raises:
-            ConfigError: containers can only read the storage.
+            ConfigError: Containers can only read the storage.
         """
         facts = self.facts()
         if facts.read_only:
@@ -106,7 +107,7 @@ class JobStorage:
         )
 
     def _of_config(self, config: Mapping[str, Any]) -> StorageFacts:
-        """Return the facts of a storage config of 0.16 and 0.17, which may mount several folders."""
+        """Return the description from a storage config of 0.16 and 0.17, which may mount several folders."""
         mounts = objects_of(config, "mountInfos")
         wanted = [each for each in mounts if self._mount_path in (None, each.get("mountPoint"))]
         if not mounts:
@@ -144,7 +145,7 @@ class JobStorage:
 
 
 def _of_detail(detail: Mapping[str, Any]) -> StorageFacts:
-    """Return the facts in the reply of 1.0 and later."""
+    """Return the description from a response of 1.0 and later."""
     data, kind = mapping_of(detail.get("data")), str(detail.get("type") or "unknown")
     address = str(data.get("address") or "")
     account, share = data.get("accountName"), data.get("shareName")

@@ -36,16 +36,16 @@ class V1Dialect:
     """The requests of API version v1.
 
     Args:
-        session: the connection to the rest-server.
+        session: The connection to the rest-server.
 
     Attributes:
         version: The value of ``api_version``.
-        job_name: returns the name of a job in characters that the servers allow; v1 servers allow all.
-        gives_logs: whether the rest-server serves the logs of tasks (1.4 and later).
-        whole_lists: whether a list has every job of a user. LTP omits jobs in virtual clusters that the user
-            may no longer use. Only LTP 1.5 is recognised, by its response for a missing job. After that
+        job_name: Returns the name of a job in characters that the servers allow; v1 servers allow all.
+        gives_logs: Whether the rest-server serves the logs of tasks (1.4 and later).
+        whole_lists: Whether a list contains every job of a user. LTP omits jobs in virtual clusters that the
+            user may no longer use. Only LTP 1.5 is recognized, by its response for a missing job. After that
             response, ``whole_lists`` is False; until then, and for other releases of LTP, it is True.
-        retention: seconds for which servers keep an ended job, by default.
+        retention: Seconds for which servers keep an ended job by default.
     """
 
     version = "v1"
@@ -63,7 +63,7 @@ class V1Dialect:
         return _config_of(job).to_dict()
 
     def submit(self, job: PaiJob | JobProtocol) -> None:
-        """Post a job; the server has accepted it when this returns (202, or 201 from 0.12 on)."""
+        """Post a job. When this returns, the server has accepted it (202, or 201 since 0.12)."""
         config = _config_of(job)
         try:
             self._session.request("POST", _JOBS, body=config.to_json(), kind=Kind.SUBMIT)
@@ -85,7 +85,7 @@ class V1Dialect:
         """Send nothing, because ``status`` takes one request for a job that does not exist."""
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return a job's status if ``number`` is its last start, the only one that these servers show."""
+        """Return a job's status if ``number`` is its last start; these servers show no other start."""
         status = self.status(name)
         if status.retries != number:
             raise JobNotFound(f"this OpenPAI shows only start {status.retries} of job {name!r}, its last one")
@@ -99,9 +99,9 @@ class V1Dialect:
         tags: Iterable[str] = (),
         each: Callable[[Any], Any] = listed_job,
     ) -> list[Any]:
-        """Return the jobs of a user, or of all users, that the server still knows, in the server's order.
+        """Return the jobs of a user or of all users that the server still knows, in the server's order.
 
-        ``each`` converts the entries of the list to JobStatus, or to JobRow.
+        ``each`` converts the entries of the list to JobStatus or JobRow.
         """
         del states, tags  # no filters, no tags
         query = "" if username is None else f"?username={quote(username, safe='')}"
@@ -112,7 +112,7 @@ class V1Dialect:
         """Ask the server to stop a job.
 
         Raises:
-            JobNotFound: the server knows no job of this name.
+            JobNotFound: The server knows no job of this name.
         """
         try:
             path = f"{_path(name)}/executionType"
@@ -120,7 +120,7 @@ class V1Dialect:
         except PaiHttpError as error:
             if (error.status, error.code) != (404, "UnknownError"):
                 raise
-            # 0.7 passes on the launcher's response for a job that does not exist
+            # 0.7 forwards the launcher's response for a job that does not exist
             raise JobNotFound(
                 f"job {name!r} was not stopped: the server has no job of that name",
                 status=404,
@@ -143,7 +143,7 @@ class V1Dialect:
         return object_of(reply, path)
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
-        """Return ``outputDir``; the server has replaced $PAI_DEFAULT_FS_URI by the URI of its HDFS."""
+        """Return ``outputDir``. In it, the server has replaced $PAI_DEFAULT_FS_URI by the URI of its HDFS."""
         folder = config.get("outputDir")
         return folder if isinstance(folder, str) and folder else None
 
@@ -164,10 +164,10 @@ class V1Dialect:
         return tuple(LogFile(name, f"{page.rstrip('/')}/{name}", paged=True) for name in ("stdout", "stderr"))
 
     def ssh(self, name: str) -> SshAccess:
-        """Return the containers with an ssh server, and the key that the launcher made for the job.
+        """Return the containers with an ssh server and the key that the launcher created for the job.
 
         Raises:
-            ClusterUnreachable, InvalidReply: the key cannot be read from the URL that the server sends.
+            ClusterUnreachable, InvalidReply: The key cannot be read from the URL that the server sends.
         """
         reply = self._session.request("GET", _path(name), authorize=False)
         try:
@@ -200,11 +200,11 @@ class V1Dialect:
         return []
 
     def page(self, name: str, username: str) -> str:
-        """Return the path of a job's page: ``view.html`` up to 0.11, ``job-detail.html`` from 0.12 on.
+        """Return the path of a job's page: ``view.html`` up to 0.11, ``job-detail.html`` since 0.12.
 
-        On 0.11 the path is wrong, because 0.11 has ``job-detail.html``, but sends the same responses as 0.10.
+        On 0.11 the path is incorrect: 0.11 has ``job-detail.html`` but sends the same responses as 0.10.
         """
-        del username  # if the URL names a user, the page looks for another kind of job, and finds none
+        del username  # if the URL names a user, the page searches for another kind of job and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"
         return f"{page}?{urlencode({'jobName': name})}"
 

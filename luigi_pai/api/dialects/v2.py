@@ -52,12 +52,12 @@ class V2Dialect:
     session's user.
 
     Args:
-        session: the connection to the rest-server.
-        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs.
-        storage: the storage that v1 jobs mount; None for none.
+        session: The connection to the rest-server.
+        fs_uri: Value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs.
+        storage: The storage that v1 jobs mount; None if there is none.
 
     Attributes:
-        version, job_name, gives_logs, whole_lists, retention: see ``V1Dialect``.
+        version, job_name, gives_logs, whole_lists, retention: See ``V1Dialect``.
     """
 
     version = "v2"
@@ -77,17 +77,17 @@ class V2Dialect:
     # jobs
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
-        """Return the job protocol that ``submit`` posts, but with ``******`` in place of its secrets."""
+        """Return the job protocol that ``submit`` posts, but with ``******`` instead of its secrets."""
         from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  slow, not needed for v1
 
         return masked(self._protocol(job).to_dict())
 
     def submit(self, job: PaiJob | JobProtocol) -> None:
-        """Post a job; the server has accepted it when this returns (202).
+        """Post a job. When this returns, the server has accepted it (202).
 
         Raises:
-            SpecError: the job cannot be converted.
-            PaiHttpError: the server refused the job; the text lists the problems.
+            SpecError: The job cannot be converted.
+            PaiHttpError: The server refused the job. The message lists the problems.
         """
         from luigi_pai.jobspec.submission import submission_text  # noqa: PLC0415  as above
 
@@ -102,7 +102,7 @@ class V2Dialect:
         """Return a job as a protocol; a v1 job is converted.
 
         Raises:
-            SpecError: the job cannot be converted.
+            SpecError: The job cannot be converted.
         """
         if not isinstance(job, PaiJob):
             return job
@@ -117,11 +117,11 @@ class V2Dialect:
         return conversion.protocol
 
     def conversion(self, job: PaiJob) -> Conversion:
-        """Return a v1 job as a protocol, which mounts the storage, with what it loses.
+        """Convert a v1 job to a protocol that mounts the storage, with a list of lost features.
 
         Raises:
-            SpecError: the job cannot be converted.
-            ConfigError: the storage does not exist, or cannot be written.
+            SpecError: The job cannot be converted.
+            ConfigError: The storage does not exist, or cannot be written.
         """
         from luigi_pai.jobspec.convert import convert  # noqa: PLC0415  as above
 
@@ -142,11 +142,11 @@ class V2Dialect:
         return job_status(v2_name(name), self._of_job(name))
 
     def check_there(self, name: str) -> None:
-        """Raise an error if a job does not exist. On LTP, this takes one request, and ``status`` takes two.
+        """Raise an error if a job does not exist. On LTP, this takes one request, but ``status`` takes two.
 
         Raises:
-            JobNotFound: the server knows no job of this name.
-            ServerFault: the database has failed.
+            JobNotFound: The server knows no job with this name.
+            ServerFault: The database has failed.
         """
         if (missing := self._missing(name, self._path(name))) is not None:
             raise missing
@@ -155,7 +155,7 @@ class V2Dialect:
         """Return the status of a job's attempt ``number`` (1.1 and later); the first attempt is 0.
 
         Raises:
-            ServerFault: the server failed, or LTP 1.5 does not have the attempt.
+            ServerFault: The server failed, or LTP 1.5 does not have the attempt.
         """
         return job_status(v2_name(name), self._of_job(name, f"/attempts/{number}"))
 
@@ -169,9 +169,9 @@ class V2Dialect:
     ) -> list[Any]:
         """Return the jobs of a user, or of all users, newest first; the server sends them in pages.
 
-        0.15 has no filters, 0.16 to 1.1 filter by ``username``, 1.2 also by ``states``, later releases also
-        by ``tags``. If LTP refuses to list the jobs of all users, the jobs in the user's virtual clusters
-        are returned. ``each``: see ``V1Dialect``.
+        0.15 has no filters. 0.16 to 1.1 can filter by ``username``, 1.2 also by ``states``, later releases
+        also by ``tags``. If LTP refuses to list the jobs of all users, the jobs in the user's virtual
+        clusters are returned. For ``each``, see ``V1Dialect``.
         """
         query = {"state": ",".join(states), "tagsContain": ",".join(tags), "username": username or ""}
         try:
@@ -207,14 +207,14 @@ class V2Dialect:
     def config(self, name: str) -> dict[str, Any]:
         """Return the job protocol that a job was submitted with, with its secrets as ``******``.
 
-        0.15 stores and sends the secrets as they were submitted, so they are also replaced here.
+        0.15 stores and sends the secrets in clear, so they are also replaced here.
         """
         from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  as above
 
         return masked(self._object_of_job(name, "/config"))
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
-        """Return the URI of the prerequisite of type output; None if there is none, or more than one."""
+        """Return the URI of the prerequisite of type output; None if there is none or more than one."""
         prerequisites = objects_of(config, "prerequisites")
         outputs = [each.get("uri") for each in prerequisites if each.get("type") == "output"]
         only = outputs[0] if len(outputs) == 1 else None
@@ -230,7 +230,7 @@ class V2Dialect:
         """Return the logs of the last attempt of a task.
 
         Raises:
-            PaiHttpError: ``NoApiError``, from releases before 1.4, which serve no logs.
+            PaiHttpError: ``NoApiError``, sent by releases before 1.4, which serve no logs.
         """
         attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
         task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
@@ -284,7 +284,7 @@ class V2Dialect:
         """Send a GET request for a job's path followed by ``rest``; return the JSON of the response.
 
         Raises:
-            JobNotFound: the job does not exist.
+            JobNotFound: The job does not exist.
         """
         path = self._path(name) + rest
         try:
@@ -301,14 +301,14 @@ class V2Dialect:
         """Return the error for a job that does not exist; None if the job exists.
 
         LTP 1.5 sends the same response, 500 "Failed to retrieve job", for a missing job and for a failure
-        of its database. A second request, for a task that no job has, tells the two cases apart.
+        of its database. A second request, for a task that no job has, distinguishes the two cases.
 
         Args:
             name: The job's name.
             path: The path of the first request, which the error names.
 
         Raises:
-            ServerFault: the database has failed.
+            ServerFault: The database has failed.
         """
         try:
             self._session.request("GET", self._path(name) + _NO_TASK)

@@ -1,1 +1,1 @@
-"""The logs of tasks: fetched in parts, read line by line, and the last lines of the task that failed."""
+"""Reads the logs of tasks: in parts, line by line, and the last lines of the failed task."""

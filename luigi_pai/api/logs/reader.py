@@ -1,4 +1,4 @@
-"""The logs of a job's tasks, read line by line: whole, their last lines, or as they grow."""
+"""Reads the logs of a job's tasks line by line: all lines, the last lines, or new lines as they appear."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 STREAMS = ("stdout", "stderr")
 
-_TAIL = 64 * 1024  # bytes at the end of a log; the whole log is read only if these have too few lines
+_TAIL = 64 * 1024  # bytes at the end of a log; the whole log is read only if they contain too few lines
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two rounds of reads; the wait doubles while no log grows
 _AFTER_ERROR = 10.0  # seconds until the next read of a watched job's logs
 
@@ -37,16 +37,16 @@ class LogReader:
     Attributes:
         book: The book of the job's cluster.
         name: The job's name.
-        role: only tasks of this role.
-        index: only this task of each role.
+        role: The role of the tasks to read; None for all roles.
+        index: The index of the task to read in each role; None for all tasks.
         streams: ``stdout``, ``stderr`` or both.
-        attempt: number of a start of the job by the cluster, from 0 (v2); default: the last start.
-        lines: the first read of a stream yields this many of the stream's last lines; default: all lines.
-        secrets: values that ``shown`` redacts.
-        unreadable: the tasks whose logs could not be read, with the reasons.
+        attempt: The number of a start of the job by the cluster, from 0 (v2); default: the last start.
+        lines: The number of last lines that the first read of a stream yields; default: all lines.
+        secrets: Values that ``shown`` redacts.
+        unreadable: The tasks whose logs could not be read, with the reasons.
         status: The job's status at its last lookup.
-        is_complete: whether ``follow`` or ``read_due`` has read the logs of the ended job to their ends.
-        per_log: seconds between the reads of two logs.
+        is_complete: Whether ``follow`` or ``read_due`` has read the logs of the ended job to the end.
+        per_log: Seconds between the reads of two logs.
     """
 
     book: Book
@@ -68,14 +68,14 @@ class LogReader:
         self._source = LogSource(self._api)
         self._streams: dict[tuple[str, int, str], Stream] = {}
         self._first = True
-        self._round: collections.deque[Stream] = collections.deque()  # not read yet in this round
+        self._round: collections.deque[Stream] = collections.deque()  # not yet read in this round
         self._found_some = False  # whether a log of this round had new lines
         self._pause = _SHORTEST
         self._due = -math.inf
 
     @property
     def gave_up(self) -> bool:
-        """Whether the logs of the ended job were given up, because they could not be read for 10 s."""
+        """Whether reading the logs of the ended job was given up, because it failed for 10 s."""
         return self._source.gave_up
 
     def tasks(self) -> list[TaskStatus]:
@@ -84,10 +84,10 @@ class LogReader:
         return [task for task in tasks if self.role in (None, task.role) and self.index in (None, task.index)]
 
     def shown(self, line: LogLine) -> str:
-        """Return a line as people see it, without control characters.
+        """Format a line for display, without control characters.
 
-        If several tasks' logs are read, the prefix ``worker/0 |`` names its task. Secrets are redacted: the
-        given ones, the account's password and token, private keys, and tokens in URLs.
+        If the logs of several tasks are read, a prefix such as ``worker/0 |`` names the task. The following
+        are redacted: ``secrets``, the account's password and token, private keys, and tokens in URLs.
         """
         text = self._api.session.redacted(printable(line.text, of_log=True), self.secrets)
         tasks = self.tasks()
@@ -97,11 +97,11 @@ class LogReader:
         return f"{f'{line.role}/{line.index}':{width}} | {text}"
 
     def read(self) -> Iterator[LogLine]:
-        """Yield the present lines of the logs, task after task.
+        """Yield the current lines of the logs, one task after the other.
 
         Raises:
-            JobNotFound: there is no such job.
-            PaiApiError: the server does not respond, or refuses the request.
+            JobNotFound: There is no such job.
+            PaiApiError: The server does not respond, or refuses the request.
         """
         self._look_up()
         self._source.raised = TRANSIENT
@@ -113,8 +113,8 @@ class LogReader:
     def follow(self, sleep: Callable[[float], None] | None = None) -> Iterator[LogLine]:
         """Yield the lines of the logs, and new lines until the job has ended; sleep between reads.
 
-        Transient errors are retried for ``polling.patience`` seconds. At most two logs are read a second.
-        A task that the cluster starts again begins a new log, which is read from its start.
+        Transient errors are retried for ``polling.patience`` seconds. At most two logs are read per second.
+        If the cluster restarts a task, the task starts a new log, which is read from its start.
 
         Args:
             sleep: Waits for a number of seconds; default: the cluster's clock.
@@ -130,20 +130,20 @@ class LogReader:
             sleep(self.idle())
 
     def idle(self) -> float:
-        """Return the seconds until ``read_due`` is to be called again."""
+        """Return the seconds until the next call of ``read_due``."""
         return max(0.0, self._due - self._api.clock.monotonic())
 
     def read_due(self, status: JobStatus) -> Iterator[LogLine]:
         """Yield the new lines of the next log, for a caller that also watches the job; never sleep.
 
-        Call it when ``idle`` is over, until ``is_complete``. After an error it continues where the reading
-        stopped, 10 s later.
+        Call it after ``idle`` seconds, until ``is_complete``. After an error, it continues 10 s later where
+        it stopped.
 
         Args:
             status: The job's last known status.
 
         Raises:
-            PaiApiError: the server or the log's node does not respond.
+            PaiApiError: The server or the log's node does not respond.
         """
         try:
             yield from self._read_due(status, watched=True)
@@ -155,7 +155,7 @@ class LogReader:
     def _read_due(self, status: JobStatus | None, *, watched: bool) -> Iterator[LogLine]:
         """Yield the new lines of the next log of this round. The last log of a round ends it.
 
-        A round reads each log once. It also starts anew when the job has ended, for the last lines.
+        A round reads each log once. When the job has ended, a new round starts, to read the last lines.
         """
         ended = status is not None and status.finished
         source = self._source
@@ -192,7 +192,7 @@ class LogReader:
             self.status = self.book.status(self.name)
 
     def _refresh(self) -> list[Stream]:
-        """Return the streams of each task's last start and, if that start is new, of the start before it."""
+        """Return the streams of each task's last start and, if that start is new, of the previous one."""
         found: list[Stream] = []
         if self.status is None:
             return found
@@ -217,7 +217,8 @@ class LogReader:
 
         Args:
             stream: The stream.
-            is_whole: Whether the text after the last line end counts as a line when last lines are counted.
+            is_whole: Whether characters after the last line break count as a line when last lines are
+                counted.
         """
         if stream.last_lines is not None:
             count, stream.last_lines = stream.last_lines, None
@@ -239,7 +240,7 @@ class LogReader:
             for part in self._source.parts(stream):
                 kept.extend(stream.split(part))
         if is_whole:
-            kept.extend(stream.last_line())  # without a line end
+            kept.extend(stream.last_line())  # without a line break
         yield from kept
 
     def _collect_unreadable(self) -> None:

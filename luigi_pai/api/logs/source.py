@@ -1,4 +1,4 @@
-"""LogSource and Stream: fetch logs in parts, split them into lines, and give up logs that cannot be read."""
+"""LogSource and Stream: fetch logs in parts, split them into lines, and give up on unreadable logs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PART = 2 * 1024 * 1024
 SHORT = 5.0
 """Timeout in seconds of a request for a log on which a job's result does not depend."""
 _LONGEST_LINE = 1024 * 1024
-_LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
-_GONE = (403, 404, 410)  # statuses of an expired URL, or of a container that is not made yet or is removed
+_LONGEST_IN_VAIN = 10.0  # seconds without success after which reading the logs of an ended job is given up
+_GONE = (403, 404, 410)  # statuses for an expired URL, or for a container that does not exist
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LogLine:
     Attributes:
         role, index: The task.
         stream: ``stdout`` or ``stderr``.
-        text: The line as the job wrote it, with control characters, but without the line end.
+        text: The line as the job wrote it, with control characters but without the line break.
     """
 
     role: str
@@ -51,7 +51,7 @@ class UnreadableLog:
 
     Attributes:
         task: ``ROLE/INDEX``; "" for all tasks of the job.
-        page: URL, for a browser, of the page with its logs, or of the job's page; None if there is no page.
+        page: The URL of the page with its logs, or of the job's page, for a browser; None if there is none.
         reason: Why its logs cannot be read.
     """
 
@@ -67,14 +67,14 @@ class UnreadableLog:
 
 @dataclass
 class Stream:
-    """``stdout`` or ``stderr`` of one start of a task, and how far it has been read.
+    """``stdout`` or ``stderr`` of one start of a task, with the position up to which it has been read.
 
     Attributes:
         task: The task.
         name: ``stdout`` or ``stderr``.
         status: The job's status, at this start.
         last_lines: The first read starts this many lines before the end; if None, at the first line.
-        offset: How many bytes have been read.
+        offset: The number of bytes that have been read.
         rest: The bytes of an incomplete last line.
         closed: Whether the cluster has started the task again, so that this log is complete.
         reason: Why the last read failed; None if it did not fail.
@@ -93,13 +93,13 @@ class Stream:
 
     @property
     def attempt(self) -> Hashable:
-        """A key of this start. It has the task, the attempts of job and task and, on v1, the log's URL."""
+        """A key of this start: the task, the attempts of job and task and, on v1, the log's URL."""
         page = self.task.log_url if self.task.attempt is None else None
         return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
 
     @property
     def unread(self) -> UnreadableLog | None:
-        """The task and the reason, if nothing or only a part was read because of an error."""
+        """The task and the reason if an error prevented reading some or all of the log."""
         if self.reason is None or (self.offset and not self.cut_short):
             return None
         return UnreadableLog(f"{self.task.role}/{self.task.index}", self.task.log_url, self.reason)
@@ -113,7 +113,7 @@ class Stream:
             yield from self.last_line()
 
     def last_line(self) -> Iterator[LogLine]:
-        """Yield the text after the last line end, if there is any."""
+        """Yield the characters after the last line break, if there are any."""
         if self.rest:
             rest, self.rest = self.rest, b""
             yield self._line(rest)
@@ -145,14 +145,14 @@ class LogSource:
 
     @property
     def gave_up(self) -> bool:
-        """Whether the logs of the ended job were given up, because they could not be read for 10 s."""
+        """Whether reading the logs of the ended job was given up, because it failed for 10 s."""
         return self.in_vain >= _LONGEST_IN_VAIN
 
     def part(self, stream: Stream, start: int, size: int) -> tuple[bytes, int]:
-        """Return a part of a stream, and the length of the stream; the part is empty if it cannot be read.
+        """Return a part of a stream and the length of the stream; the part is empty if it cannot be read.
 
         Raises:
-            PaiApiError: a transient error of ``raised``, or no response to the request for the log's URL.
+            PaiApiError: A transient error of ``raised``, or no response to the request for the log's URL.
         """
         if self.gave_up:
             in_vain = f"not read, because other logs could not be read for {_LONGEST_IN_VAIN:.0f} s"
@@ -182,7 +182,7 @@ class LogSource:
         return b"", stream.offset
 
     def parts(self, stream: Stream) -> Iterator[bytes]:
-        """Yield the parts of a stream that were added since it was last read; raises as ``part``."""
+        """Yield the new parts of a stream since it was last read; raises the same errors as ``part``."""
         while True:
             part, whole = self.part(stream, stream.offset, PART)
             if whole < stream.offset:  # the log was rotated, so read the new log from its start
@@ -194,10 +194,10 @@ class LogSource:
                 return
 
     def file_of(self, stream: Stream) -> LogFile | None:
-        """Return the file of a stream. If there is none, return None, and store the reason if it is known.
+        """Return the file of a stream. If there is none, return None and store the reason if it is known.
 
         Raises:
-            ClusterUnreachable, InvalidReply: the server did not send the URL of the log.
+            ClusterUnreachable, InvalidReply: The server did not send the URL of the log.
         """
         task = stream.task
         if self.no_logs is not None:
@@ -216,7 +216,7 @@ class LogSource:
         return self._files[stream.attempt].get(stream.name)
 
     def needs_no_request(self, stream: Stream) -> bool:
-        """Return whether reading a stream again makes no request, so that the next stream needs no wait."""
+        """Return whether reading a stream again makes no request, so that no wait is needed after it."""
         if self.gave_up or self.no_logs is not None:
             return True
         file = self._files.get(stream.attempt, {}).get(stream.name)

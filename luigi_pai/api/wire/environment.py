@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 THROUGH = " through the proxy of {} in the environment"
 CORRECT_PROXY = "correct {} (http://USER:PASSWORD@HOST:PORT), or name the host in no_proxy"
-"""What errors say of a proxy, whose variable is to be filled in."""
+"""The parts of error messages about a proxy, with a placeholder for its variable."""
 
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _SOCKS = ("socks4", "socks4a", "socks5", "socks5h")
@@ -32,11 +32,11 @@ class Environment:
     host. A ``.netrc`` is not read.
 
     Args:
-        verify: the setting of the account, which is True, False, or a file of CA certificates.
+        verify: The setting of the account, which is True, False, or a file of CA certificates.
 
     Attributes:
-        verify: the value for ``requests``; a CA bundle named in the environment replaces True.
-        verify_source: the setting or variable that names the CA bundle; None if there is no bundle.
+        verify: The value for ``requests``; a CA bundle named in the environment replaces True.
+        verify_source: The setting or variable that names the CA bundle; None if there is no bundle.
     """
 
     def __init__(self, *, verify: bool | str) -> None:
@@ -53,8 +53,8 @@ class Environment:
         """Return the proxies for the host of a URL, in the form for ``requests``; empty if there are none.
 
         Raises:
-            ConfigError: the proxy's URL is not valid, or PySocks is missing for a SOCKS proxy; the error
-                names the variable, but not the URL, which may contain a password.
+            ConfigError: The proxy's URL is not valid, or PySocks is missing for a SOCKS proxy. The error
+                names the variable but not the URL, which may contain a password.
             ValueError: ``url`` is not valid.
         """
         parts = urlsplit(url)
@@ -62,7 +62,7 @@ class Environment:
         if host not in self._proxies:
             found = get_environ_proxies(host)
             proxy = select_proxy(host, found)
-            if proxy and not _is_valid(proxy):  # refused, because the libraries' errors repeat its password
+            if proxy and not _is_valid(proxy):  # refused: errors of libraries would contain its password
                 raise ConfigError(
                     f"{_variable(proxy, parts.scheme)} in the environment is not a valid proxy URL; write "
                     "http://HOST:PORT or http://USER:PASSWORD@HOST:PORT"

@@ -1,6 +1,6 @@
-"""NoResponse: a request without a response; the clients of all servers make their errors from it.
+"""NoResponse: a request without a response. The clients of all servers create their errors from it.
 
-For a rest-server, ``explain_failure`` does: one line, and the setting to correct.
+For a rest-server, ``explain_failure`` creates the error: one line, with the setting to correct.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class NoResponse(Exception):
 
     Attributes:
         method, url: The request's method and URL.
-        timeouts: seconds to wait for the connection, and for each part of the response.
-        environment: proxies and CA bundle.
-        error: the exception of ``requests``, urllib3 or the system.
-        sent: whether any part of the request was written to a connected socket; None if not known.
-        causes: the error and all exceptions nested in it, the outermost first.
+        timeouts: Seconds to wait for the connection, and for each part of the response.
+        environment: Proxies and CA bundle.
+        error: The exception of ``requests``, urllib3 or the system.
+        sent: Whether any part of the request was written to a connected socket; None if not known.
+        causes: The error and all exceptions nested in it, the outermost first.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class NoResponse(Exception):
 
     @property
     def failed_url(self) -> str:
-        """The URL that failed: that of the request, or of a redirect."""
+        """The URL that failed: the URL of the request or of a redirect."""
         request = self.error.request if isinstance(self.error, requests.RequestException) else None
         return (request.url if request is not None else None) or self.url
 
@@ -99,19 +99,19 @@ class NoResponse(Exception):
         return ""
 
     def is_without_tls(self) -> bool:
-        """Return whether a connected server has answered a TLS handshake in clear, or not in time."""
+        """Return whether a connected server responded to a TLS handshake in clear or not in time."""
         if not self.failed_url.startswith("https:"):
             return False
         is_in_clear = any(getattr(cause, "reason", None) in _IN_CLEAR for cause in self.causes)
         return is_in_clear or self.has(ReadTimeoutError)
 
     def is_late(self) -> bool:
-        """Return whether a timeout of this package is the cause, and not the system's ETIMEDOUT."""
+        """Return whether a timeout of this package is the cause, instead of the system's ETIMEDOUT."""
         is_systems = any(isinstance(cause, TimeoutError) and cause.errno for cause in self.causes)
         return not is_systems and self.has(requests.Timeout, ReadTimeoutError, TimeoutError)
 
     def reason(self) -> str:
-        """Return, in one line, the system's reason for a broken connection, else the innermost cause."""
+        """Return the system's reason for a broken connection, or else the innermost cause, in one line."""
         for cause in self.causes:
             if isinstance(cause, OSError) and cause.strerror:
                 return cause.strerror
@@ -182,16 +182,16 @@ _ERRORS: Sequence[tuple[Callable[[NoResponse], bool], type[PaiError], str]] = (
     (lambda no: isinstance(no.error, _WITHOUT_SCHEME), ClusterUnreachable, _INVALID_URL),
     (lambda _no: True, ClusterUnreachable, _NO_CONNECTION),
 )
-"""The signs of a failure, its error, and its text; the first row that fits counts."""
+"""The signs of a failure, its error and its message. The first matching row counts."""
 
 
 def explain_failure(no: NoResponse, server: str, *, answered: bool) -> PaiError:
-    """Return an error for a request without a response. It names the server; urllib3's names only a pool.
+    """Return an error for a request without a response. Unlike urllib3's error, it names the server.
 
     Args:
-        no: the request without a response.
-        server: the URL in ``pai_url``.
-        answered: whether the server has responded to an earlier request.
+        no: The request without a response.
+        server: The URL in ``pai_url``.
+        answered: Whether the server has responded to an earlier request.
 
     Returns:
         ConfigError, InvalidReply or ClusterUnreachable.
@@ -229,7 +229,7 @@ def explain_failure(no: NoResponse, server: str, *, answered: bool) -> PaiError:
 
 
 def _target(no: NoResponse, server: str) -> tuple[str, bool]:
-    """Return the URL of a request's server for error texts, and whether it is the rest-server."""
+    """Return the URL of a request's server for error messages, and whether it is the rest-server."""
     url = no.failed_url
     try:
         place, asked = _origin(url), _origin(no.url)
@@ -247,9 +247,9 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _reason(no: NoResponse, *, is_lost: bool) -> str:
-    """Return the system's text for a failure, or the library's text if the system has none.
+    """Return the system's message for a failure, or the library's message if the system has none.
 
-    For an invalid URL, a fixed text is returned, because the error's text may contain a password.
+    For an invalid URL, the result is a fixed message, because the error's message may contain a password.
     """
     if isinstance(no.error, ValueError):
         return "the URL is not valid"

@@ -1,4 +1,4 @@
-"""HttpClient: requests to servers, with the bounds, proxies and CA settings of one account."""
+"""HttpClient: requests to servers, with the limits, proxies and CA settings of one account."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ redact_urllib3_logs()
 class HttpClient:
     """The HTTP connections of one process, to any number of servers.
 
-    Proxies and the CA bundle of the environment are read only once, see ``Environment``; a ``.netrc`` is not.
+    Proxies and the CA bundle of the environment are read only once; see ``Environment``. A ``.netrc`` is not
+    read.
 
     Args:
         verify: True, False, or a file of CA certificates.
-        connections: maximum number of connections that are kept open to one server.
-        repeats: the repetitions that urllib3 makes; none by default.
+        connections: The maximum number of open connections to one server.
+        repeats: The retries that urllib3 makes; none by default.
     """
 
     def __init__(self, *, verify: bool | str, connections: int, repeats: Retry | int = 0) -> None:
@@ -42,7 +43,7 @@ class HttpClient:
             self._session.mount(scheme, TimedAdapter(max_retries=repeats, pool_maxsize=connections))
 
     def close(self) -> None:
-        """Close the connections; the next request opens new connections."""
+        """Close the connections. The next request opens new ones."""
         self._session.close()
 
     def send(
@@ -62,16 +63,17 @@ class HttpClient:
         Args:
             method: The HTTP method.
             url: The absolute URL.
-            timeouts: seconds to wait for the connection, and for each part of the response.
+            timeouts: Seconds to wait for the connection, and for each part of the response.
             headers: The request's headers, besides those that ``requests`` sends.
-            data: the body.
-            stream: whether the body of a successful response is read later.
-            follow: whether redirects are followed.
+            data: The body.
+            stream: Whether the body of a successful response is read later.
+            follow: Whether redirects are followed.
             about: ``params`` and ``auth`` of ``requests``.
 
         Raises:
-            NoResponse: there was no complete response. Do not let it out: it contains the request.
-            ConfigError: a proxy of the environment is not valid.
+            NoResponse: There was no complete response. Do not let users see it, because it contains the
+                request.
+            ConfigError: A proxy of the environment is not valid.
         """
         progress.sent = None
         try:

@@ -1,4 +1,4 @@
-"""Logins: which responses refuse a login, with the setting to correct; validity and lifetime of tokens."""
+"""Logins: recognizes responses that refuse a login, and checks the validity and lifetime of tokens."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _RENEWED_BEFORE_END = 30.0  # seconds
 
 
 def is_refused(response: requests.Response, account: Account) -> bool:
-    """Return whether the response to a login shows that a repetition would be refused as well."""
+    """Return whether the response to a login shows that another login would also be refused."""
     status, code = response.status_code, error_of(response)[0]
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # LTP sends a 500 of Node.js if no password is set
         return account.password is None and (status, code) == (500, "ERR_INVALID_ARG_TYPE")
-    # a 4xx without a code is not from a rest-server
+    # a 4xx without a code does not come from a rest-server
     return status >= HTTPStatus.BAD_REQUEST and status != HTTPStatus.TOO_MANY_REQUESTS and code is not None
 
 
@@ -75,12 +75,12 @@ def login_error(
 
 
 def is_valid(token: str) -> bool:
-    """Return whether a header can contain a token. If not, errors of ``requests`` quote the token."""
+    """Return whether a header can contain a token. If not, errors of ``requests`` would quote the token."""
     return token.isascii() and token.isprintable() and " " not in token
 
 
 def lifetime(token: str) -> float:
-    """Return the seconds for which a token may be kept.
+    """Return the seconds for which a token may be reused.
 
     Servers send JSON Web Tokens, which have ``iat`` and ``exp``. Any other token, as in mocked tests,
     is used for one request.

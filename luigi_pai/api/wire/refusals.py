@@ -1,4 +1,4 @@
-"""Refused jobs: which responses prove that a job was not taken; schema errors as text, and hints."""
+"""Refused jobs: recognizes responses which prove that a job was not accepted, and explains them."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ REFUSALS: Mapping[tuple[int, str | None], str] = {
         f"change commands of each task role to these, lower {_FEWER_GPUS}, or choose another virtual cluster"
     ),
 }
-"""Status and code of the responses with which a rest-server refuses a submission before it stores the job,
-and what to change in the job.
+"""Status and code of the responses with which a rest-server refuses a submission before it stores the job ->
+the advice to the user.
 
 UnknownError is not one of them: servers send it for any error of the services behind them.
 """
@@ -72,24 +72,24 @@ HINTS: Mapping[str | None, str] = {
     **{code: hint for (_status, code), hint in REFUSALS.items() if hint},
     "InvalidImageRegexError": "tell an administrator: no job can be submitted",  # a 500 of LTP
 }
-"""What to change, by the error code of the response."""
+"""Error code of the response -> the advice to the user."""
 
 
 def is_refusal(error: PaiHttpError) -> bool:
-    """Return whether the response to a submission proves that the server has not taken the job."""
-    # whatever its code, an AuthenticationError is of the login, or of the first check of each request
+    """Return whether the response to a submission proves that the server has not accepted the job."""
+    # whatever its code, an AuthenticationError is from the login or from the first check of each request
     return isinstance(error, AuthenticationError) or (error.status, error.code) in REFUSALS
 
 
 def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
-    """Return the error of a refused job; schema errors become readable text, and a hint says what to change.
+    """Return the error of a refused job, with readable schema errors and advice.
 
     LTP repeats lines of the document in a YAML error. These lines are left out, because they may contain a
-    secret. The text before them, which names the line number, stays in the error.
+    secret. The message before them, which names the line number, stays in the error.
 
     Args:
-        error: the response to the submission.
-        request: method and URL of the submission.
+        error: The response to the submission.
+        request: Method and URL of the submission.
     """
     if error.code == "InvalidProtocolError":
         findings = _schema_errors(error.server_message)
@@ -107,12 +107,12 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
 def with_virtual_clusters(
     error: PaiHttpError, setting: str, virtual_clusters: Callable[[], Iterable[str]]
 ) -> PaiHttpError:
-    """Return a refused job's error, with the names of all virtual clusters if a virtual cluster is the cause.
+    """Return a refused job's error; if a virtual cluster is the cause, add the names of all of them.
 
     Args:
-        error: the response to the submission.
-        setting: name of the setting that chooses the job's virtual cluster.
-        virtual_clusters: a function that requests the names of all virtual clusters.
+        error: The response to the submission.
+        setting: Name of the setting that chooses the job's virtual cluster.
+        virtual_clusters: A function that requests the names of all virtual clusters.
     """
     is_about_it = error.code not in HINTS and (
         error.code in ("NoVirtualClusterError", "NoRightAccessVCError")
@@ -140,7 +140,7 @@ def _schema_errors(message: str) -> str:
 
 
 def _finding(error: Mapping[str, Any]) -> str:
-    """Return one schema error, of Ajv 6 (OpenPAI) or Ajv 8 (LTP 1.1 and later), as text."""
+    """Format one schema error of Ajv 6 (OpenPAI) or Ajv 8 (LTP 1.1 and later)."""
     is_ajv_8 = "instancePath" in error
     place = str(error.get("instancePath" if is_ajv_8 else "dataPath") or "").lstrip("./")
     text = f"{place}: {error.get('message')}".lstrip(": ")

@@ -1,6 +1,6 @@
-"""What is sent again at once, how often, and after which errors: one table for all servers, and Tries.
+"""Immediate retries: one table for all servers, with the number of retries and the errors, and Tries.
 
-An outage of the rest-server or of files is waited out by ``api.retries.Retry``, around these.
+``api.retries.Retry``, which calls these, retries for longer, until an outage is over.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ READS = Retry(
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""Of the rest-server. A GET is repeated at most twice, and only once for each kind of error (connection,
+"""A GET of the rest-server is repeated at most twice, and only once for each kind of error (connection,
 read, status). The waits before both repetitions take 0.2 s in total. Callers retry for longer.
 """
 
@@ -44,8 +44,8 @@ class Repeat:
     """A row of the table.
 
     Attributes:
-        pauses: seconds before each repetition.
-        after: whether an error may be followed by a repetition, given also the errors before it.
+        pauses: Seconds before each repetition.
+        after: A function that returns whether to repeat after an error, given also the earlier errors.
     """
 
     pauses: tuple[float, ...]
@@ -73,8 +73,8 @@ SAFE = Repeat(
         and (not any(each.unsent for each in earlier) if error.unsent else error.exception is None)
     ),
 )
-"""A request to HDFS that may be executed twice. A refusal is not repeated: one that is transient lasts
-longer. A server to which no connection is possible is tried once more.
+"""A request to HDFS that may be executed twice. It is not repeated after a refusal, because transient
+refusals last longer. If no connection to the server is possible, it is repeated once.
 """
 
 OTHER_DATANODE = Repeat((0.0,) * 5, lambda error, _: error.unsent and error.at_datanode)
@@ -89,7 +89,7 @@ REST_OF_FILE = Repeat(
 """The rest of a file on HDFS, after a broken connection. The NameNode may name a live DataNode at once."""
 
 SMALL_FILE = Repeat((0.0, 0.0), lambda error, _: error.answer_lost)
-"""A small file under a name of its own, which may be written although no reply arrived."""
+"""A small file with a unique name, which may have been written although no response arrived."""
 
 
 @dataclass(eq=False)
@@ -97,9 +97,9 @@ class Tries:
     """The tries of one request, as often as its row of the table allows.
 
     Args:
-        row: the row.
-        sleep: waits for a number of seconds.
-        log: is called before each repetition, with the error and the pause.
+        row: The row.
+        sleep: Waits for a number of seconds.
+        log: Called with the error and the pause before each repetition.
     """
 
     row: Repeat
@@ -118,11 +118,11 @@ class Tries:
             (self.sleep or time.sleep)(row.pauses[count])
 
     def succeeded(self) -> None:
-        """Count from 0 again."""
+        """Count the repetitions from 0 again."""
         self._errors.clear()
 
     def call(self, request: Callable[[], T]) -> T:
-        """Make a request until it succeeds, and return its result; raise its error if that is final."""
+        """Make a request until it succeeds; return its result. Raise its error if that is final."""
         while True:
             try:
                 return request()

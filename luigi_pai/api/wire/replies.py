@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.wire.transport import Account
 
 NOT_JSON = object()
-"""What ``parsed`` returns for a response that is not JSON."""
+"""The result of ``parsed`` for a response that is not JSON."""
 
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,
@@ -47,7 +47,7 @@ def parsed(response: requests.Response) -> Any:
     """Return the JSON of a response; ``NOT_JSON`` if it is not JSON, too large, or nested too deeply."""
     try:
         return parse_json(response.content)
-    except ValueError:  # dropped, because its text repeats the response, maybe with a token
+    except ValueError:  # dropped, because its message repeats the response, maybe with a token
         return NOT_JSON
 
 
@@ -56,11 +56,11 @@ def json_of(response: requests.Response, server: str, each: Callable[[Any], Any]
 
     Args:
         response: A response with a 2xx status.
-        server: the URL in ``pai_url``.
-        each: for a list that may be large, converts its entries, see ``parse_json``.
+        server: The URL in ``pai_url``.
+        each: For a list that may be large, converts its entries, see ``parse_json``.
 
     Raises:
-        InvalidReply: the response is not JSON, or too large.
+        InvalidReply: The response is not JSON, or too large.
     """
     try:
         return parse_json(response.content, each)
@@ -70,14 +70,14 @@ def json_of(response: requests.Response, server: str, each: Callable[[Any], Any]
         kind = response.headers.get("Content-Type") or "something"
         answered = f"{response.url} answered {response.status_code} with {kind} instead of JSON"
         problem = f"{answered}; {_check_url(server)}"
-    raise InvalidReply(problem)  # outside of except, because the text of its error repeats the response
+    raise InvalidReply(problem)  # outside of except, because the message of that error repeats the response
 
 
 def object_of(reply: Any, path: str) -> dict[str, Any]:
-    """Return a response after a check that it is a JSON object.
+    """Check that a response is a JSON object, and return it.
 
     Raises:
-        InvalidReply: the response is not an object.
+        InvalidReply: The response is not an object.
     """
     if not isinstance(reply, dict):
         raise InvalidReply(f"the server answered {path} with {type(reply).__name__} instead of an object")
@@ -93,7 +93,7 @@ def check_stop(reply: Any, name: str) -> None:
     """Check that the response to a stop is an object with a message, as every release sends it.
 
     Raises:
-        InvalidReply: the response is something else, so the job may not have been stopped.
+        InvalidReply: The response has another form, so the job may not have been stopped.
     """
     if not isinstance(item_of(reply, "message"), str):
         raise InvalidReply(
@@ -125,16 +125,16 @@ def raise_error(
     """Raise the error for a response without a 2xx status.
 
     Args:
-        response: the response.
-        account: the account that made the request.
-        redact: a function that redacts the server's text, which may repeat secrets.
-        now: seconds since 1970 UTC.
-        mocked: whether a test mocks the response. If so, a 404 to a GET with any code but ``NoApiError``
+        response: The response.
+        account: The account that made the request.
+        redact: A function that redacts the server's message, which may repeat secrets.
+        now: Seconds since 1970 UTC.
+        mocked: Whether a test mocks the response. If so, a 404 to a GET with any code except ``NoApiError``
             means a missing job.
 
     Raises:
-        InvalidReply: the response is not from an OpenPAI.
-        PaiHttpError: the server responded with an error. The status and the code choose the subclass.
+        InvalidReply: The response is not from an OpenPAI.
+        PaiHttpError: The server responded with an error. The status and the code choose the subclass.
     """
     status = response.status_code
     method = response.request.method or ""
@@ -169,7 +169,7 @@ def raise_error(
 
 
 def _refuse_token(text: str, about: dict[str, Any], token: str | None) -> NoReturn:
-    """Raise the error for a 401; ``token`` is None if the token is from a login that was just accepted."""
+    """Raise the error for a 401. ``token`` is None if the token comes from a login that was just accepted."""
     if token:
         raise AuthenticationError(with_hint(text, with_hint(_REFUSED, layout_hint(token))), **about)
     if about["code"] in (None, "UnauthorizedUserError"):
@@ -178,7 +178,7 @@ def _refuse_token(text: str, about: dict[str, Any], token: str | None) -> NoRetu
 
 
 def error_of(response: requests.Response) -> tuple[str | None, str]:
-    """Return OpenPAI's error code, if the response has one, and its message."""
+    """Return OpenPAI's error code, if the response has one, and the message."""
     reply = parsed(response)
     if not isinstance(reply, dict):
         return None, ""

@@ -1,8 +1,9 @@
-"""HTTP connections that limit the time and size of an answer and record whether a request was sent.
+"""HTTP connections that limit the time and size of a response and record whether a request was sent.
 
-The timeout of ``requests`` limits each pause, but neither the time nor the size of a whole answer. Here both
-are limited while the answer is received, and its size also while it is decompressed, so that the limits hold
-even if ``requests`` reads the whole answer. The content of a file, requested with ``stream``, has no limits.
+The timeout of ``requests`` limits each pause, but neither the time nor the size of a whole response. Here,
+both are limited while the response is received, and the size also while it is decompressed, so the limits
+apply even if ``requests`` reads the whole response. The content of a file, requested with ``stream``, has no
+limits.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     import requests
 
 MAX_ANSWER = 64 * 1024 * 1024
-"""Largest answer in bytes, both as received and after decompression."""
+"""Maximum size of a response in bytes, both as received and after decompression."""
 
 _MIB = 1024 * 1024
-_WHOLE_ANSWER = 4  # a whole answer must be read within this number of timeouts
+_WHOLE_ANSWER = 4  # a whole response must be read within this number of timeouts
 
 
 class OverLimit(OSError):
-    """An answer exceeds the limit of its size or time."""
+    """A response exceeds the limit of its size or time."""
 
 
 def _too_long() -> OverLimit:
@@ -42,7 +43,7 @@ def _too_long() -> OverLimit:
 
 
 class AnswerTimeout(OverLimit, TimeoutError):
-    """An answer has taken too long."""
+    """A response has taken too long."""
 
     def __init__(self, limit: float) -> None:
         super().__init__(f"the answer was not finished within {limit:g} s")
@@ -50,10 +51,10 @@ class AnswerTimeout(OverLimit, TimeoutError):
 
 
 class _TimedBytes(io.RawIOBase):
-    """Reads the bytes of an answer from a socket. The deadline is four times the socket's timeout.
+    """Reads the bytes of a response from a socket. The deadline is four times the socket's timeout.
 
     Attributes:
-        is_unlimited: whether neither the deadline nor the length is checked.
+        is_unlimited: Whether neither the deadline nor the length is checked.
     """
 
     is_unlimited = False
@@ -86,7 +87,7 @@ class _TimedBytes(io.RawIOBase):
 
 
 class TimedAnswer(HTTPResponse):
-    """An answer with a deadline; an early end of its body is an error."""
+    """A response with a deadline. If its body ends early, this is an error."""
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
@@ -111,15 +112,16 @@ class TimedAnswer(HTTPResponse):
 
 
 class _Progress(threading.local):
-    """The progress of this thread's request, which tells whether the server may have executed the request.
+    """The progress of this thread's request, which shows whether the server may have executed the request.
 
     The connection records the progress, because the exceptions of urllib3 do not contain it.
 
     Attributes:
-        sent: whether a part of the request was written to a connected socket; None before connecting.
-        read_timeout: longest pause in seconds while a request is sent or an answer is read; None: no limit.
-        is_stream: whether the request is for the content of a file; the answer may still be an error.
-        is_content: whether the answer is the content of a file.
+        sent: Whether a part of the request was written to a connected socket; None before connecting.
+        read_timeout: The longest pause in seconds while a request is sent or a response is read; None: no
+            limit.
+        is_stream: Whether the request is for the content of a file; the response may still be an error.
+        is_content: Whether the response is the content of a file.
     """
 
     sent: bool | None = None
@@ -132,13 +134,13 @@ progress = _Progress()
 
 
 class TimedConnection(HTTPConnection):
-    """A connection whose answers have a deadline, and that records the progress of requests."""
+    """A connection whose responses have a deadline, and which records the progress of requests."""
 
     response_class = TimedAnswer
     _connecting = False
 
     def connect(self) -> None:
-        """Connect; what is sent to a proxy meanwhile does not count as a part of the request."""
+        """Connect. Data that are sent to a proxy meanwhile do not count as a part of the request."""
         if progress.sent is None:
             progress.sent = False
         self._connecting = True
@@ -183,13 +185,13 @@ class TimedAdapter(HTTPAdapter):
         return super().send(request, **options)
 
     def build_response(self, req: Any, resp: Any) -> requests.Response:
-        """Return an answer. Its size after decompression is limited, too, unless it is a file's content."""
+        """Return a response. Its size after decompression is also limited, unless it is a file's content."""
         if "Content-Encoding" in resp.headers and not progress.is_content:
             resp.stream = functools.partial(_bounded, resp, resp.stream)
         return super().build_response(req, resp)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Make the pools of direct connections."""
+        """Create the pools of direct connections."""
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
@@ -203,7 +205,7 @@ class TimedAdapter(HTTPAdapter):
 def _bounded(
     answer: Any, stream: Callable[..., Iterator[bytes]], *args: Any, **options: Any
 ) -> Iterator[bytes]:
-    """Yield the decompressed parts of an answer's body; raise OverLimit if they exceed MAX_ANSWER."""
+    """Yield the decompressed parts of a response's body; raise OverLimit if they exceed MAX_ANSWER."""
     size = 0
     for part in stream(*args, **options):
         size += len(part)

@@ -21,7 +21,7 @@ from luigi_pai.api.wire.timed_http import progress
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CONNECTIONS = 20  # kept open; a sweep starts 8 jobs, adds the tags of 8 others and lists, all at once
+_CONNECTIONS = 20  # open at once: a sweep starts 8 jobs, adds tags to 8 others and requests a list
 
 _most: ContextVar[float] = ContextVar("most", default=math.inf)
 
@@ -38,9 +38,9 @@ def at_most(seconds: float) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Account(NotPickled):
-    """The settings of a connection, see ``Cluster``; a token is sent as it is, and never renewed.
+    """The settings of a connection; see ``Cluster``. A configured token is sent unchanged and never renewed.
 
-    ``read_timeout`` bounds each silence of a server; a response may take at most four times as long in total.
+    ``read_timeout`` limits each pause of a server. A response may take at most four times as long in total.
     """
 
     url: str
@@ -61,11 +61,11 @@ class Transport:
     are returned as responses. A GET is repeated once if its connection breaks before or during the response.
 
     Args:
-        account: the URL of the server, the CA setting, and the timeouts.
+        account: The URL of the server, the CA setting, and the timeouts.
 
     Attributes:
-        answered: whether the server has ever sent a response of any kind.
-        mocked: whether the last response or error came from a test's mock of ``requests``.
+        answered: Whether the server has ever sent a response of any kind.
+        mocked: Whether the last response or error came from a test's mock of ``requests``.
     """
 
     def __init__(self, account: Account) -> None:
@@ -95,15 +95,15 @@ class Transport:
         Args:
             method: GET, POST, PUT or DELETE.
             url: The absolute URL.
-            data: the body.
-            token: the user's token; None to send no token.
+            data: The body.
+            token: The user's token; None to send no token.
             content_type: The body's media type.
-            part: value of the ``Range`` header.
+            part: Value of the ``Range`` header.
 
         Raises:
-            ClusterUnreachable: there was no response.
-            ConfigError: a proxy or CA bundle of the configuration or the environment is not valid.
-            InvalidReply: the server redirects to an invalid URL, or without end.
+            ClusterUnreachable: There was no response.
+            ConfigError: A proxy or CA bundle of the configuration or the environment is not valid.
+            InvalidReply: The server redirects to an invalid URL, or without end.
         """
         if self._pid != os.getpid():  # a fork must not use its parent's connections
             self._open()
@@ -133,4 +133,4 @@ class Transport:
             self.mocked = progress.sent is None
             self.answered = True
             return response
-        raise failure  # not within except, where it gets a __context__ that has the request and its token
+        raise failure  # not inside except, where it would get a __context__ with the request and its token
