@@ -1,1 +1,1 @@
-"""Job descriptions as pure data: classes, validation, conversion, rendering. No I/O, no Luigi."""
+"""Job descriptions as data: classes, validation, conversion and rendering, without I/O and Luigi."""

@@ -1,4 +1,4 @@
-"""Comparison of jobs: the digest of a job, and the fields in which two jobs differ.
+"""Compares jobs: computes the digest of a job, and finds the fields in which two jobs differ.
 
 The digest and the comparison ignore the job's name, because the submissions of one
 task have different names. They also ignore secrets, the description and the contributor.
@@ -30,18 +30,18 @@ _DIGITS = 16
 _STORAGES = ("extras", "storages")
 _LEFT_OUT = frozenset(
     {"jobName", "name", "description", "contributor"}
-)  # not compared in the job itself; in its parts, such as roles, fields of these names are compared
+)  # ignored in the job itself; in its parts, such as roles, fields with these names are compared
 
 
 def job_digest(job: PaiJob | JobProtocol) -> str:
-    """Return a digest of a job, which is the first 16 hexadecimal digits of a SHA-256.
+    """Return a digest of a job: the first 16 hexadecimal digits of a SHA-256.
 
-    It depends neither on the order of keys nor on the layout of the YAML, nor on the
-    job's name, description and contributor, nor on the values of secrets.
+    It does not depend on the order of keys, the layout of the YAML, the job's name, description and
+    contributor, or the values of secrets.
 
     Raises:
-        TypeError, ValueError: a field of a PaiJob has a value that JSON does not have.
-        SpecError: a field of a JobProtocol has such a value.
+        TypeError, ValueError: A field of a PaiJob has a value that JSON does not support.
+        SpecError: A field of a JobProtocol has such a value.
     """
     document = job.to_dict() if isinstance(job, PaiJob) else masked(job.to_dict())
     text = json.dumps(_compared(document), sort_keys=True, separators=(",", ":"))
@@ -49,24 +49,24 @@ def job_digest(job: PaiJob | JobProtocol) -> str:
 
 
 def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
-    """Return the paths of a job's fields that differ from the job as a server has stored it.
+    """Return the paths of a job's fields that differ from the stored job on a server.
 
-    The submission itself makes differences, which are left out: a server fills in defaults and may write
-    numbers as texts, ``require`` is resolved, secrets are stored as ``******``, ``$PAI_DEFAULT_FS_URI`` is
+    Differences that the submission itself causes are left out: a server fills in defaults and may store
+    numbers as strings, ``require`` is resolved, secrets are stored as ``******``, ``$PAI_DEFAULT_FS_URI`` is
     stored as ``hdfs://HOST:PORT``, and only the name and the mount path of a storage are stored. A field that
     only the stored job has is not in the result, because it may be a server's default. So a field that was
-    removed from ``mine`` meanwhile is not reported.
+    removed from ``mine`` since the submission is not reported.
 
     Args:
-        mine: a v1 job config or a job protocol, in the types of JSON.
-        stored: the stored job, of the same API version.
+        mine: A v1 job config or a job protocol, in the types of JSON.
+        stored: The stored job, with the same API version.
 
     Returns:
-        paths such as ``taskRoles[0].command``, without values, in the order of the fields of ``mine``. If two
-        lists differ in length, the result has the path of the list, and not the paths of its items.
+        Paths such as ``taskRoles[0].command``, without values, in the order of the fields of ``mine``. If two
+        lists differ in length, the result contains the path of the list instead of the paths of its items.
     """
     if "protocolVersion" in mine:
-        with contextlib.suppress(SpecError):  # if ``resolve`` fails, both jobs are compared as they are
+        with contextlib.suppress(SpecError):  # if ``resolve`` fails, both jobs are compared unresolved
             mine, stored = resolve(mine), resolve(stored)
         mine, stored = masked(mine), masked(stored)
     return [path_text(path) for path in _differing(_compared(mine), _compared(stored), ())]
@@ -82,7 +82,7 @@ def _differing(mine: Any, stored: Any, path: Path) -> Iterator[Path]:
         for key, value in mine.items():
             if is_storage and key not in stored and key in ("readOnly", "share"):
                 continue
-            if value not in ("", [], {}):  # for servers, these values are the same as no field
+            if value not in ("", [], {}):  # servers treat these values like a missing field
                 yield from _differing(value, stored.get(key), (*path, key))
     elif isinstance(mine, list) and isinstance(stored, list) and len(mine) == len(stored):
         for index, (one, other) in enumerate(zip(mine, stored, strict=True)):
@@ -92,7 +92,7 @@ def _differing(mine: Any, stored: Any, path: Path) -> Iterator[Path]:
 
 
 def _same(mine: Any, stored: Any) -> bool:
-    """Return whether values are equal as text. ``$PAI_DEFAULT_FS_URI`` in ``mine`` stands for any HDFS."""
+    """Return whether values are equal as strings. ``$PAI_DEFAULT_FS_URI`` in ``mine`` matches any HDFS."""
     one, other = javascript_text(mine), javascript_text(stored)
     pattern = re.escape(one).replace(re.escape(FS_URI), r"hdfs://[^/\s,]+")
     return one == other or (FS_URI in one and re.fullmatch(pattern, other) is not None)

@@ -1,4 +1,4 @@
-"""Additions to the containers of a task's job: two environment variables, and ``pai_runtime.py``."""
+"""Adds two environment variables and ``pai_runtime.py`` to the containers of a task's job."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol, Role
 
 RUNTIME_FILE = Path(runtime.__file__)
-"""The file of ``luigi_pai.runtime``, a copy of which is put into containers."""
+"""The file of ``luigi_pai.runtime``, which is copied to containers."""
 
 RUNTIME_NAME = "pai_runtime.py"
-"""Name of this copy in containers."""
+"""The name of this copy in containers."""
 
 _ATTEMPT = VARIABLES["attempt"].v1[0]
 _CHECKPOINTS = VARIABLES["checkpoint_dir"].v1[0]
@@ -29,7 +29,7 @@ _SETTING = re.compile(r"(?:set|export) [^;&|`()\n]*")
 
 
 def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) -> PaiJob | JobProtocol:
-    """Return a copy of a job as it is submitted: with this name, and with additions to its containers.
+    """Return a copy of a job for the submission: with this name and with additions to its containers.
 
     If the commands of a role mention LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR, the role first exports
     both variables. If ``with_runtime`` is true, every role exports both, and a role of a protocol also writes
@@ -59,7 +59,7 @@ def with_strict_shell(job: PaiJob) -> PaiJob:
 
 
 def _v1_role(role: Any, name: str, *, with_runtime: bool) -> Any:
-    """Return a role (TaskRole, or mapping of its fields), with ``_export`` before its command if needed."""
+    """Return a role (TaskRole or mapping of its fields) with ``_export`` before its command if needed."""
     command = _command(role)
     if not with_runtime and not _names_variables(command):
         return role
@@ -88,8 +88,8 @@ def _prepare(role: Role, name: str, *, with_runtime: bool) -> None:
 def _after_output_folder(commands: list[str]) -> int:
     """Return the index of the command that follows the export of the output folder in a converted job.
 
-    It is 0 if another command than ``set`` and ``export`` comes before, because that command might need what
-    is added here.
+    It is 0 if a command other than ``set`` and ``export`` comes before, because that command might need the
+    additions.
     """
     for index, command in enumerate(commands):
         if not isinstance(command, str) or not _SETTING.fullmatch(command):
@@ -104,13 +104,13 @@ def _names_variables(command: object) -> bool:
 
 
 def _export(name: str) -> str:
-    """Return a command to export attempt and checkpoint folder (``""`` if there is no output folder)."""
+    """Return a command that exports attempt and checkpoint folder (``""`` if there is no output folder)."""
     folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
     return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
 
 
 def _unpacking() -> str:
-    """Return the command that writes ``pai_runtime.py``, and adds its folder to PYTHONPATH.
+    """Return the command that writes ``pai_runtime.py`` and adds its folder to PYTHONPATH.
 
     The folder is the working folder or, if the command cannot write to the working folder (as in images
     whose user is not root), a new temporary folder.

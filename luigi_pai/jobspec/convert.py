@@ -1,9 +1,8 @@
-"""Conversion of v1 job configs to v2 job protocols, with a list of losses.
+"""Converts v1 job configs to v2 job protocols, with a list of losses.
 
-A v2 container has other variables than a v1 container, no HDFS, and a shell that
-stops at the first failed command. Commands that run before the job's commands undo these
-differences where they can; a storage can replace HDFS. Every other difference is reported as a
-loss.
+A v2 container has different variables than a v1 container, no HDFS, and a shell that stops at the first
+failed command. If possible, commands before the job's commands undo these differences, and a storage can
+replace HDFS. Every other difference is reported as a loss.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 _V1_SHELL = "set +o errexit +o nounset +o pipefail"
 _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi'
 _ONLY_PREREQUISITE = "default"
-_LESS_PERCENT = "lessPercent"  # the parameter that stands for "<%" in a command
+_LESS_PERCENT = "lessPercent"  # the parameter that replaces "<%" in a command
 
 _SHM_MB_V1, _SHM_MB_V2, _SHM_MB_LTP = 64, 512, 16384  # shared memory of a role without shmMB
 _RDMA = "paiAzRDMA"  # the key of jobEnvs that gives containers the host's InfiniBand devices
@@ -45,7 +44,7 @@ _WITHOUT_COUNTERPART = {
     "gpuType": "{!r} is left out; v2 chooses GPUs by virtual cluster or hivedScheduler",
     "killAllOnCompletedTaskNumber": "is left out; use minSucceededTaskCount of a role",
 }
-"""Field that v2 does not have -> message of its loss, a format string for the field's value."""
+"""Field that v2 does not have -> message about its loss, a format string for the field's value."""
 
 _FOLDERS = (
     # v1 field, prerequisite type (and field of a role), reference, variable of v1 containers
@@ -60,8 +59,8 @@ class Conversion:
     """A converted job.
 
     Attributes:
-        protocol: the job as a job protocol, for OpenPAI 0.15 to 1.8 and for LTP.
-        losses: fields of the v1 job that are lost or changed, each with the path of the v1 field.
+        protocol: The job as a job protocol, for OpenPAI 0.15 to 1.8 and for LTP.
+        losses: The fields of the v1 job that are lost or changed, each with the path of the v1 field.
     """
 
     protocol: JobProtocol
@@ -69,7 +68,7 @@ class Conversion:
 
     @property
     def notable_losses(self) -> list[Problem]:
-        """The losses; that of a task's default output folder is left out if no command uses the folder."""
+        """The losses, without that of a task's default output folder if no command uses the folder."""
         is_used = any("PAI_OUTPUT_DIR" in role.commands[-1] for role in self.protocol.taskRoles.values())
         return [
             loss
@@ -88,14 +87,14 @@ def convert(
     """Convert a v1 job to a job protocol that every v2 release accepts; return it with the losses.
 
     Args:
-        job: a PaiJob, or the mapping that the JSON of a v1 job describes.
-        fs_uri: URI that replaces ``$PAI_DEFAULT_FS_URI``, because this variable is empty on v2 clusters.
-        section: section of luigi.cfg (``OpenPai`` or ``OpenPai:NAME``) that messages name for ``fs_uri``.
-        storage: storage that the job mounts, and that replaces HDFS: ``$PAI_DEFAULT_FS_URI`` is its
+        job: A PaiJob, or the mapping from the JSON of a v1 job.
+        fs_uri: The URI that replaces ``$PAI_DEFAULT_FS_URI``, because this variable is empty on v2 clusters.
+        section: The section of luigi.cfg (``OpenPai`` or ``OpenPai:NAME``) in messages about ``fs_uri``.
+        storage: The storage that the job mounts and that replaces HDFS: ``$PAI_DEFAULT_FS_URI`` is its
             folder, the code folder is copied from it, and ``hdfs dfs`` works on it in images without Hadoop.
 
     Raises:
-        SpecError: the job is not a valid v1 job; the error has all problems of the job.
+        SpecError: The job is not a valid v1 job. The error contains all problems of the job.
     """
     problems = [problem for problem in validate_job(job) if problem.level is Level.REFUSED]
     if problems:
@@ -198,7 +197,7 @@ class _Converter:
         return path
 
     def _role_names(self) -> Iterator[tuple[str, str]]:
-        """Yield each role's name and its new name, which is unique and has lower-case letters and digits."""
+        """Yield each role's name and its new name, unique, with only lower-case letters and digits."""
         taken: set[str] = set()
         for index, role in enumerate(self._job["taskRoles"]):
             name = folded(role["name"]) or "role"
@@ -273,7 +272,7 @@ class _Converter:
         return ports
 
     def _exports(self, role: str, count: int, resources: Mapping[str, Any]) -> list[str]:
-        """Return commands that set the v1 variables that v2 containers do not have or set differently."""
+        """Return commands that set v1 variables which v2 containers do not have or set differently."""
         own = {
             "PAI_JOB_NAME": '"${PAI_JOB_NAME#*~}"',
             "PAI_JOB_VC_NAME": shlex.quote(self._job.get("virtualCluster") or "default"),
@@ -303,7 +302,7 @@ class _Converter:
         return [*commands, *self._preparations()]
 
     def _folder_word(self, path: str, reference: str = "") -> str:
-        """Return the word of the shell for a folder: a reference to its prerequisite or the quoted path."""
+        """Return a folder as a word of the shell: a reference to its prerequisite or the quoted path."""
         is_plain = _PLAIN_PATH.fullmatch(path) is not None
         if self._storage is not None:
             return storage_mount.shell_word(path, self._storage, expand=is_plain)
@@ -321,7 +320,7 @@ class _Converter:
 
     @functools.cached_property
     def _environment(self) -> dict[str, str]:
-        """Return shell words of jobEnvs by name: parameter references or, if those are unsafe, the values."""
+        """Return jobEnvs as words of the shell: parameter references or, if those are unsafe, the values."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)

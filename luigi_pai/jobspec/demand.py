@@ -1,4 +1,4 @@
-"""Demand: the resources that a job asks for, and their comparison with virtual clusters."""
+"""Demand: the resources that a job requests, and their comparison with virtual clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol
 
 _UNITS = (("GPU", "GPUs"), ("CPU", "CPUs"), ("MB of memory", "MB of memory"))
-_LARGEST = 1e15  # larger numbers of a server or job are ignored, so that products of two stay finite
+_LARGEST = 1e15  # larger numbers from a server or job are ignored, so that products of two stay finite
 
 
 class Resources(NamedTuple):
@@ -28,15 +28,15 @@ class Resources(NamedTuple):
 
 @dataclass(frozen=True)
 class VirtualCluster:
-    """A virtual cluster as a server describes it. Servers up to 0.13 send ``share``, but not ``total``.
+    """A server's description of a virtual cluster. Servers up to 0.13 send ``share`` but not ``total``.
 
     Attributes:
-        name: the virtual cluster's name.
-        total: its resources.
-        used: the resources in use.
-        share: the percentage of the whole cluster that belongs to it; None if the server does not send it.
-        load: the percentage of the whole cluster that its jobs use; None if the server does not send it.
-        jobs_waiting: number of its waiting jobs; None if the server does not send it.
+        name: The virtual cluster's name.
+        total: Its resources.
+        used: The resources in use.
+        share: The percentage of the whole cluster that belongs to it; None if the server does not send it.
+        load: The percentage of the whole cluster that its jobs use; None if the server does not send it.
+        jobs_waiting: The number of its queued jobs; None if the server does not send it.
     """
 
     name: str
@@ -48,7 +48,7 @@ class VirtualCluster:
 
     @classmethod
     def of(cls, name: str, about: object) -> VirtualCluster:
-        """Return a virtual cluster from the reply of a server of any release."""
+        """Return a virtual cluster from the response of a server of any release."""
         given = mapping_of(about)
         waiting = _number(given.get("numPendingJobs"))
         return cls(
@@ -62,20 +62,20 @@ class VirtualCluster:
 
     @property
     def free(self) -> Resources:
-        """The free resources; each is None if the server sends no total of it."""
+        """The free resources. A value is None if the server does not send its total."""
         pairs = zip(self.total, self.used, strict=True)
         return Resources(*(None if has is None else max(0, has - (in_use or 0)) for has, in_use in pairs))
 
 
 @dataclass(frozen=True)
 class Demand:
-    """The resources that a job asks for.
+    """The resources that a job requests.
 
     Attributes:
-        whole: the resources of all its instances together.
-        at_once: the resources that must be free before an instance starts. If all instances start together
-            (a gang), this is ``whole``; else it is, for each resource, the most that any instance needs.
-        virtual_cluster: the name of the virtual cluster to run in.
+        whole: The resources of all its instances together.
+        at_once: The resources that must be free before an instance starts. If all instances start together
+            (a gang), this is ``whole``. Otherwise it is the maximum of each resource over all instances.
+        virtual_cluster: The name of the virtual cluster to run in.
     """
 
     whole: Resources
@@ -84,7 +84,7 @@ class Demand:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Demand:
-        """Return the demand of a job, which is given as a v1 job config or a job protocol."""
+        """Return the demand of a job from its v1 job config or job protocol."""
         if "protocolVersion" in config:
             roles = [mapping_of(role) for role in mapping_of(config, "taskRoles").values()]
             is_gang = mapping_of(config, "extras").get("gangAllocation") is not False
@@ -106,11 +106,11 @@ class Demand:
 
 
 def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = None) -> str | None:
-    """Return a text about the resources that a virtual cluster does not have for a job.
+    """Return a message about the resources that a virtual cluster does not have for a job.
 
-    The result is None if it has them all, or is unknown. If the server sends no totals (up to 0.13), the text
-    has the cluster's use and the job's demand. ``clusters`` is a server's response, virtual clusters by name.
-    ``name`` defaults to the demand's cluster.
+    The result is None if it has all of them, or is unknown. If the server sends no totals (up to 0.13), the
+    message contains the cluster's use and the job's demand. ``clusters`` is a server's response, with virtual
+    clusters by name. ``name`` defaults to the demand's cluster.
     """
     name = name or demand.virtual_cluster
     if not isinstance(clusters.get(name), dict):
@@ -128,7 +128,7 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
 
 
 def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
-    """Return a text with the load, use and waiting jobs of a virtual cluster without total (up to 0.13)."""
+    """Return a message about the load and queue of a virtual cluster without total (up to 0.13)."""
     rows = zip(_UNITS, demand.at_once, about.used, strict=True)
     unit, want, in_use = next((row for row in rows if row[1]), (_UNITS[0], 0, about.used.gpus))
     texts = []
@@ -145,7 +145,7 @@ def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
 
 
 def free_in(about: object) -> str | None:
-    """Return the free GPUs and CPUs of a virtual cluster, as text; None if they are not known."""
+    """Return the free GPUs and CPUs of a virtual cluster as a string; None if they are not known."""
     known = VirtualCluster.of("", about)
     texts = [
         f"{_plain(free)} of {_amount(has, unit)}"
@@ -156,10 +156,10 @@ def free_in(about: object) -> str | None:
 
 
 def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> str | None:
-    """If a job can never start, because its virtual cluster is too small, return a text that says so.
+    """Return a warning if a job can never start because its virtual cluster is too small; else None.
 
-    The cluster is too small if ``Demand.at_once`` exceeds its total. The result is None if the job may start,
-    or if the server does not send resources. ``clusters`` is the server's answer.
+    The cluster is too small if ``Demand.at_once`` exceeds its total. The result is also None if the server
+    does not send resources. ``clusters`` is the server's response.
     """
     demand = Demand.of_config(job.to_dict())
     about = VirtualCluster.of(demand.virtual_cluster, clusters.get(demand.virtual_cluster))
@@ -170,7 +170,7 @@ def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> 
 
 
 def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:
-    """Yield a pair for each insufficient resource: whether even the total is too small, and a text."""
+    """Yield a pair for each insufficient resource: whether even the total is too small, and a message."""
     for unit, want, has, in_use in zip(_UNITS, wanted, total, used, strict=True):
         if has is None or want is None:
             continue
@@ -182,7 +182,7 @@ def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tup
 
 
 def _of_cluster(of: object) -> Resources:
-    """Read resources from a reply, whose fields have the names of API version 1 or 2."""
+    """Read resources from a response, whose fields have the names of API version 1 or 2."""
     given = mapping_of(of)
     return Resources(
         _number(given.get("GPUs", given.get("gpu"))),

@@ -1,4 +1,4 @@
-"""Hints at likely mistakes: a misspelt name, a method without ``@property``, an odd character."""
+"""Hints about likely mistakes: a misspelt name, a method without ``@property``, an odd character."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 METHOD: Final = "is a method; put @property above it"
-"""Message for a field that holds a method."""
+"""Message for a field whose value is a method."""
 
 ODD: Final = re.compile(
     "[\u00a0\u00ab\u00ad\u00bb\u2000-\u200f\u2018-\u201f\u2028-\u202f\u205f-\u206f\u3000\ufeff\uff01-\uff5e]"
     "|(?<![^ \t\r\n-])[\u2010-\u2015\u2212](?=[-\u2010-\u2015\u2212]*[A-Za-z])"
 )
-"""A character that looks like a blank, a quote or an option's dash of ASCII, and stands in its place."""
+"""A character that looks like an ASCII blank, quote or dash of an option and is used instead of it."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _MOST_SHOWN = 12
@@ -27,7 +27,7 @@ _MOST_COMPARED = 200
 def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | None:
     """Return the most similar of the first 200 known names; None if none is similar enough.
 
-    ``likeness`` is the similarity that is required, from 0 to 1 (difflib's ratio).
+    ``likeness`` is the required similarity, from 0 to 1 (difflib's ratio).
     """
     import difflib  # noqa: PLC0415  only a mistake needs it
 
@@ -36,7 +36,7 @@ def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return text to append to an unknown name: a space, then ``(did you mean 'x'?)`` or ``(known: 'a')``."""
+    """Return the suffix for an unknown name: a space and ``(did you mean 'x'?)`` or ``(known: 'a')``."""
     names = list(islice(known, _MOST_COMPARED))
     near = closest(name, names)
     if near is not None:
@@ -54,6 +54,6 @@ def name_of(found: re.Match[str]) -> str:
 
 
 def not_ascii(text: str) -> str:
-    """Return text to append to the message about a text, which names its first character beyond ASCII."""
+    """Return a suffix for a message about a string, which names its first character beyond ASCII."""
     found = _NOT_ASCII.search(text)
     return f"; it has {name_of(found)} at character {found.start() + 1}" if found else ""

@@ -1,4 +1,4 @@
-"""The v1 job config: PaiJob, TaskRole, Port, and their serializer slot_to_dict.
+"""The v1 job config: PaiJob, TaskRole, Port and their serializer slot_to_dict.
 
 The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning job"). Arguments have the names,
 order and defaults of ``luigi.contrib.pai``; new arguments come last.
@@ -33,37 +33,37 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""The value of a field that is left out, so that the server's default applies."""
+"""The value of a field that is left out. The server's default applies."""
 
 FS_URI: Final = "$PAI_DEFAULT_FS_URI"
-"""Stands for the URI of the cluster's HDFS in a v1 job's paths, such as ``$PAI_DEFAULT_FS_URI/data``."""
+"""The variable for the URI of the cluster's HDFS in paths of v1 jobs (``$PAI_DEFAULT_FS_URI/data``)."""
 
 
 def default_output(name: str) -> str:
-    """Return the output folder of a job whose task sets none."""
+    """Return the output folder of a job whose task does not set one."""
     return f"{FS_URI}/{name}/output"
 
 
-_NO_PORTS: list[Port] = []  # a default, which no role may change
+_NO_PORTS: list[Port] = []  # a default that no role may change
 _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
 """Fields in which ``null`` means "never" to the server."""
 
 
 def slot_to_dict(o: Any) -> dict[str, Any]:
-    """Return those fields of an object with ``__slots__`` that are written as JSON.
+    """Return the fields of an object with ``__slots__`` that are written as JSON.
 
-    A field that was never set is left out. A field that is None is also left out; but ``minFailedTaskCount``
-    and ``minSucceededTaskCount`` are kept as None, because null in them means "never" to the server.
-    This function is made for ``json.dumps(job, default=slot_to_dict)``.
+    Fields that were never set and fields that are None are left out, except for ``minFailedTaskCount`` and
+    ``minSucceededTaskCount``: for these, the server reads null as "never".
+    You can use this function as ``json.dumps(job, default=slot_to_dict)``.
 
     Args:
-        o: an object whose class, or a base of it, has ``__slots__``.
+        o: An object whose class, or a base of it, has ``__slots__``.
 
     Returns:
-        field name -> value, in the order of the slots.
+        Field name -> value, in the order of the slots.
 
     Raises:
-        TypeError: the object has no ``__slots__``.
+        TypeError: The object has no ``__slots__``.
     """
     kind: type = type(o)
     if not hasattr(kind, "__slots__"):
@@ -78,7 +78,7 @@ def slot_to_dict(o: Any) -> dict[str, Any]:
 
 @lru_cache
 def _slots(cls: type) -> tuple[str, ...]:
-    """Return the slots of the bases of a class, then the slots that the class itself adds."""
+    """Return the slots of the bases of a class, followed by the slots that the class itself adds."""
     slots = (vars(base).get("__slots__", ()) for base in reversed(cls.__mro__))
     names = (name for some in slots for name in ([some] if isinstance(some, str) else some))
     return tuple(name for name in names if not name.startswith("__"))
@@ -90,7 +90,7 @@ class _Fields:
     __slots__ = ()
 
     def __new__(cls, *_args: Any, **given: Any) -> Self:
-        """Refuse an argument that does not exist, and name the most similar one."""
+        """Refuse an argument that does not exist; name the most similar one."""
         of = getattr(cls.__init__, "__code__", None)
         if given and of is not None and not of.co_flags & inspect.CO_VARKEYWORDS:
             known = of.co_varnames[1 : of.co_argcount + of.co_kwonlyargcount]
@@ -101,14 +101,14 @@ class _Fields:
 
     @classmethod
     def _read(cls, document: Any) -> Self:
-        """Construct an object from those fields of a document that the constructor takes."""
+        """Construct an object from the fields of a document that the constructor accepts."""
         if not isinstance(document, Mapping):
             raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
         given = {key: document[key] for key in inspect.signature(cls).parameters if key in document}
         return cls(**{key: given[key] for key in given if given[key] is not None or key in _NULL_IS_A_VALUE})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse a field that does not exist, and name the most similar one."""
+        """Refuse a field that does not exist; name the most similar one."""
         try:
             super().__setattr__(name, value)
         except AttributeError:
@@ -132,7 +132,7 @@ class _Fields:
 
 
 def _as_list(given: Sequence[Any]) -> list[Any]:
-    """Return a list itself, so that the caller can add to it; make a list of any other iterable."""
+    """Return a list unchanged, so that the caller can append to it; convert other iterables to a list."""
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise TypeError(f"{given!r} is not a list; write [{given!r}]")
     return given if isinstance(given, list) and given is not _NO_PORTS else list(given)
@@ -142,9 +142,9 @@ class Port(_Fields):
     """Ports that OpenPAI reserves for each task of a role.
 
     Args:
-        label: name of these ports, made of letters, digits, ``.``, ``_`` and ``~``.
-        begin_at: first port number; 0 lets the cluster choose the ports.
-        port_number: how many ports, at least 1.
+        label: The name of these ports, with letters, digits, ``.``, ``_`` and ``~``.
+        begin_at: The first port number; 0 lets the cluster choose the ports.
+        port_number: The number of ports, at least 1.
     """
 
     __slots__ = ("label", "beginAt", "portNumber")  # noqa: RUF023  the order of the JSON
@@ -159,18 +159,19 @@ class TaskRole(_Fields):
     """A group of tasks that run one command with the same resources.
 
     Args:
-        name: name of the role, made of letters, digits, ``.``, ``_`` and ``~``.
-        command: shell command of each task; not empty.
-        taskNumber: how many tasks, at least 1.
-        cpuNumber: CPUs of one task, at least 1.
-        memoryMB: memory of one task in MB, at least 100.
-        shmMB: shared memory of one task in MB, at most ``memoryMB``.
-        gpuNumber: GPUs of one task, 0 or more.
-        portList: ports of each task besides ``ssh`` and ``http``, which every task has; None omits the field.
-        minFailedTaskCount: number of failed tasks at which the job fails; None means that no number of
-            them makes it fail. If the argument is left out, the server's default, 1, applies.
-        minSucceededTaskCount: number of succeeded tasks at which the job completes before its other tasks
-            end; None (the server's default) means that the job waits for all tasks.
+        name: The role's name, with letters, digits, ``.``, ``_`` and ``~``.
+        command: The shell command of each task; not empty.
+        taskNumber: The number of tasks, at least 1.
+        cpuNumber: The CPUs of one task, at least 1.
+        memoryMB: The memory of one task in MB, at least 100.
+        shmMB: The shared memory of one task in MB, at most ``memoryMB``.
+        gpuNumber: The GPUs of one task, 0 or more.
+        portList: Ports of each task in addition to ``ssh`` and ``http``, which every task has; None omits the
+            field.
+        minFailedTaskCount: The number of failed tasks that makes the job fail. None means that the job never
+            fails for this reason. If you omit the argument, the server's default, 1, applies.
+        minSucceededTaskCount: The number of succeeded tasks that completes the job before its other tasks
+            end. None (the server's default) means that the job waits for all tasks.
     """
 
     __slots__ = (  # noqa: RUF023  the order of the JSON
@@ -212,24 +213,24 @@ class TaskRole(_Fields):
 
 
 class PaiJob(_Fields):
-    """A job of the v1 API, as it is posted to ``/api/v1/jobs``.
+    """A job of the v1 API, which is posted to ``/api/v1/jobs``.
 
     Args:
-        jobName: name of the job. No later job on the cluster can have it, because servers never free a name.
-        image: Docker image of all tasks.
-        tasks: the task roles, at least one.
-        authFile: a file on HDFS with the credentials of a Docker registry.
-        dataDir: data folder on HDFS.
-        outputDir: output folder on HDFS.
-        codeDir: code folder on HDFS, copied into each task's working folder.
-        virtualCluster: virtual cluster to run in; the server's default is ``default``.
-        gpuType: type of GPU to ask for.
-        retryCount: how often the cluster starts a failed job again; -1 sets no limit, -2 sets no limit
-            and also starts the job again after a success.
-        killAllOnCompletedTaskNumber: refused by 0.7 and ignored by later releases; use
-            ``minSucceededTaskCount`` of a role.
-        jobEnvs: environment variables of all tasks; servers before 0.9 refuse this field.
-        extras: a mapping with any further values; servers before 0.12 refuse this field.
+        jobName: The job's name. OpenPAI never lets you reuse a job name, so no later job can have it.
+        image: The Docker image of all tasks.
+        tasks: The task roles, at least one.
+        authFile: A file on HDFS with the credentials of a Docker registry.
+        dataDir: The data folder on HDFS.
+        outputDir: The output folder on HDFS.
+        codeDir: The code folder on HDFS, which is copied to each task's working folder.
+        virtualCluster: The virtual cluster to run in; the server's default is ``default``.
+        gpuType: The type of GPU to request.
+        retryCount: How often the cluster restarts a failed job; -1 sets no limit, -2 sets no limit and also
+            restarts the job after a success.
+        killAllOnCompletedTaskNumber: Refused by 0.7 and ignored by later releases; use
+            ``minSucceededTaskCount`` of a role instead.
+        jobEnvs: The environment variables of all tasks; servers before 0.9 refuse this field.
+        extras: A mapping with any additional values; servers before 0.12 refuse this field.
 
     Raises:
         TypeError: ``tasks`` is not a sequence of at least one task role.
@@ -289,9 +290,9 @@ class PaiJob(_Fields):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> PaiJob:
-        """Read a job config, as ``to_dict`` writes it; missing fields get the constructors' defaults.
+        """Read a job config in the format of ``to_dict``; missing fields get the constructors' defaults.
 
-        Fields that are not an argument of the constructors are ignored; ``validate_job`` reports them.
+        Fields that are not arguments of the constructors are ignored; ``validate_job`` reports them.
 
         Raises:
             TypeError: ``taskRoles`` is not a list of task roles, a role has no name or command, a port has
@@ -303,14 +304,14 @@ class PaiJob(_Fields):
         return cls._read({**document, "tasks": tasks})
 
     def to_json(self) -> str:
-        """Return the job as the JSON text that is posted.
+        """Return the job as JSON, which is the body of the post.
 
-        A command whose end servers of 0.7 and 0.8 cannot run is replaced by one that means the same (see
+        Commands whose end servers of 0.7 and 0.8 cannot run are replaced by equivalent ones (see
         ``luigi_pai.jobspec.dialects.shell_text.repaired``).
 
         Raises:
-            TypeError: a field's value cannot be written as JSON.
-            ValueError: a field's value is, or contains, NaN or an infinity.
+            TypeError: A field's value cannot be written as JSON.
+            ValueError: A field's value is or contains NaN or an infinity.
         """
         try:
             return json.dumps(self, default=_to_json_value, allow_nan=False)

@@ -1,4 +1,4 @@
-"""A job in a file, which is a v1 job config (in JSON, or else in YAML) or a v2 job protocol (in YAML)."""
+"""Reads a job from a file: a v1 job config (in JSON or YAML) or a v2 job protocol (in YAML)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OTHERS = (
         f"a configuration file like luigi.cfg, not a job; {_WANTED}",
     ),
 )
-"""What is found in a file's name and its first lines, and what the file is."""
+"""Pattern for a file's name and its first lines, and the description of such a file."""
 
 _V1_FIELDS = frozenset({"jobName", "image", "codeDir", "dataDir", "outputDir"})
 
@@ -47,12 +47,12 @@ class JobFile:
     """A job that was read from a file.
 
     Attributes:
-        path: the file.
+        path: The file.
         api_version: ``v1`` for a job config, ``v2`` for a job protocol.
-        document: the job as dicts, lists and plain values.
-        text: the file's text.
-        lines: path of each value -> its line in the file.
-        warnings: problems with scalars and keys of a YAML file that a server reads in a surprising way, or
+        document: The job as dicts, lists and plain values.
+        text: The file's content.
+        lines: Path of each value -> its line in the file.
+        warnings: Problems with scalars and keys of a YAML file that a server reads in a surprising way, or
             that servers read differently. Some of them have a stricter level than ``Level.WARNING``.
     """
 
@@ -67,7 +67,7 @@ class JobFile:
         """Return every problem of the job.
 
         Args:
-            release: the server's release, such as ``0.7.1`` or ``ltp-1.5``. If it is None, it is enough that
+            release: The server's release, such as ``0.7.1`` or ``ltp-1.5``. If None, it is sufficient that
                 some release of the API version accepts the job.
         """
         number = (0,) if release is None else release_number(release)
@@ -92,11 +92,11 @@ class JobFile:
 
 
 def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
-    """Read a job from a file. A caller that has already read the file gives its ``content``.
+    """Read a job from a file. If you have already read the file, pass its ``content``.
 
     Raises:
-        SpecError: the content is not UTF-8, is neither JSON nor YAML, or is obviously not a job.
-        OSError: the file cannot be read.
+        SpecError: The content is not UTF-8, is neither JSON nor YAML, or is obviously not a job.
+        OSError: The file cannot be read.
     """
     content = path.read_bytes() if content is None else content
     text = decoded(content, str(path)).removeprefix("\ufeff")
@@ -119,14 +119,14 @@ def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
 
 
 def _lines(text: str) -> Mapping[tuple[str | int, ...], int]:
-    """Return path -> line for a JSON text, by reading it as YAML; empty if it is not valid YAML."""
+    """Return path -> line for JSON by reading it as YAML; empty if it is not valid YAML."""
     with contextlib.suppress(SpecError):
         return read_yaml(text, lenient=True).lines
     return {}
 
 
 def _no_job(name: str, text: str) -> str | None:
-    """Return why the text of a file of this name is obviously not a job, or None."""
+    """Return why the content of a file with this name is obviously not a job, or None."""
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith(("#", ";"))]
     if not said:

@@ -1,6 +1,6 @@
 """Names of jobs, their submissions and task roles.
 
-Servers never free a job's name. So a failed job is submitted again as ``NAME__attempt2``, then
+OpenPAI never lets you reuse a job name. So a failed job is submitted again as ``NAME__attempt2``, then
 ``NAME__attempt3``. ``luigi_pai.runtime`` defines this suffix, because it reads names in containers.
 """
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
-_ARRAY, _ARRAY_HASH = "-array-", 12  # in an array's name: the text before the hash, and the hash's length
+_ARRAY, _ARRAY_HASH = "-array-", 12  # in an array's name: the string before the hash, and the hash's length
 _ARRAY_NAME = re.compile(rf"(?P<prefix>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
 _NO_PREFIX = "points"  # the prefix if the names of an array's jobs start differently
 _SHORTEST_PREFIX, _LONGEST_PREFIX = 3, 200  # characters
-_HASH = 6  # length of the hash that v2_name adds where it replaces characters, so that names stay different
+_HASH = 6  # length of the hash that v2_name adds if it replaces characters, so that names stay different
 
 
 def v2_name(name: str) -> str:
-    """Return the name that a v1 job has on v2 servers.
+    """Return the name of a v1 job on v2 servers.
 
-    V2 names have letters, digits, ``_`` and ``-``. Any other character becomes ``-``,
-    and a few characters of a hash are added, so that ``a.b`` and ``a-b`` stay two
-    jobs. The suffix of a later submission stays at the end.
+    V2 names may contain letters, digits, ``_`` and ``-``. Any other character becomes ``-``, and a few
+    characters of a hash are added, so that ``a.b`` and ``a-b`` get different names. The suffix of a later
+    submission stays at the end.
     """
     base, number = attempt_of(name)
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", base)
@@ -45,7 +45,7 @@ def v2_name(name: str) -> str:
 
 
 def attempt_name(name: str, number: int) -> str:
-    """Return the name under which a job is submitted for the NUMBERth time, counted from 1.
+    """Return a job's name for its submission ``number``, which counts from 1.
 
     ``NAME``, then ``NAME__attempt2``, ``NAME__attempt3``, ...
     """
@@ -61,8 +61,8 @@ def base_name(name: str) -> str:
 def array_name(submissions: Iterable[str]) -> str:
     """Return the name of the array whose instances are these submissions. Their order does not matter.
 
-    The array's name starts with the common prefix of the submissions' names or, if the common prefix is too
-    short, with ``points``. By this beginning, ``may_hold`` excludes arrays that only contain other jobs.
+    The array's name starts with the common prefix of the submissions' names or, if that is too short, with
+    ``points``. ``may_hold`` uses this start to exclude arrays that only contain other jobs.
     """
     names = sorted(submissions)
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:_ARRAY_HASH]
@@ -73,12 +73,12 @@ def array_name(submissions: Iterable[str]) -> str:
 
 
 def is_array_name(name: str) -> bool:
-    """Return whether a name has the form of the name of an array, whose instances are many submissions."""
+    """Return whether a name has the form of an array's name."""
     return _ARRAY in name and _ARRAY_NAME.fullmatch(name) is not None
 
 
 def may_hold(array: str, name: str) -> bool:
-    """Return whether an array can contain a submission of the job ``name``, according to both names."""
+    """Return whether, judging by the names, an array can contain a submission of the job ``name``."""
     found = _ARRAY_NAME.fullmatch(array)
     return found is not None and (found["prefix"] == _NO_PREFIX or name.startswith(found["prefix"]))
 
@@ -97,10 +97,10 @@ def latest_attempts(names: Iterable[str]) -> dict[str, int]:
 
 
 def check_name(name: Any) -> None:
-    """Check that a name can be a part of a URL. All texts can, except the empty text, ``.`` and ``..``.
+    """Check that a name can be a part of a URL. All strings can, except ``""``, ``.`` and ``..``.
 
     Raises:
-        SpecError: the name is one of these three texts, or is not a text.
+        SpecError: The name is one of these three strings, or is not a string.
     """
     if inspect.isroutine(name):
         raise SpecError("", [Problem("jobName", METHOD)])
@@ -113,7 +113,7 @@ def check_name(name: Any) -> None:
 
 
 def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
-    """Return the problems because of which a job's name cannot get the suffix of a later submission.
+    """Return the problems that prevent adding the suffix of a later submission to a job's name.
 
     Two problems are possible: the name is too long for a suffix such as ``__attempt2``, or ends in one.
     """
@@ -134,5 +134,5 @@ def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
 
 
 def folded(role: str) -> str:
-    """Return a task role's name as v2 servers show it: ``My_Role`` -> ``myrole``."""
+    """Convert a task role's name to the form that v2 servers show: ``My_Role`` -> ``myrole``."""
     return re.sub(r"[^a-z0-9]", "", role.lower())

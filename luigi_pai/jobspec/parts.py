@@ -1,4 +1,4 @@
-"""Base of the job protocol's dataclasses: reading from documents of JSON's types, and writing to them."""
+"""The base of the job protocol's dataclasses: reads from and writes to documents of JSON's types."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class Part:
-    """Base of the job protocol's classes; the types of a class's fields determine how a document is read.
+    """Base of the job protocol's classes. The types of a class's fields determine how a document is read.
 
     If a field's key in the document differs from the field's name, the field's metadata contain the key as
     ``key``. If ``repr`` must mask a field's value, the field's metadata contain ``hidden``.
 
     Attributes:
-        more: key -> value, for keys of the document for which the class has no field.
+        more: Key -> value, for keys of the document without a field in the class.
     """
 
     _is_lenient: ClassVar[bool] = False
-    """Whether values of an invalid shape are kept unchanged, in ``more``, because the server accepts them."""
+    """Whether values of invalid shape are kept unchanged in ``more``, because the server accepts them."""
 
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
     _read_keys: tuple[str, ...] = dataclasses.field(default=(), init=False)
@@ -61,7 +61,7 @@ class Part:
         """Return the object that a document describes. The object contains copies of the document's values.
 
         Raises:
-            SpecError: a value has an invalid shape, such as a text instead of a list.
+            SpecError: A value has an invalid shape, such as a string instead of a list.
         """
         return part_from(cls, document)
 
@@ -69,7 +69,7 @@ class Part:
         """Return a new document of dicts, lists and plain values.
 
         Raises:
-            SpecError: a value cannot be written as JSON.
+            SpecError: A value cannot be written as JSON.
         """
         return self._document(())
 
@@ -119,7 +119,8 @@ def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = No
     """Return the object that a document describes.
 
     Raises:
-        SpecError: values have an invalid shape; the error names each, with its line if ``lines`` has it.
+        SpecError: Values have an invalid shape. The error names all of them, with lines if ``lines`` has
+            them.
     """
     wrong: Wrong = []
     found = _read(cls, document, (), wrong)
@@ -145,7 +146,7 @@ def _written(given: Any, path: Path) -> Any:
 
 
 def _read_fields(cls: type) -> list[_Field]:
-    """Return name, key, type and metadata of each field that has a key in documents (``more`` has none)."""
+    """Return name, key, type and metadata of each field with a key in documents (all except ``more``)."""
     types = get_type_hints(cls)
     return [
         (each.name, each.metadata.get("key", each.name), types[each.name], each.metadata)
@@ -193,7 +194,7 @@ def _read(cls: type[Part], document: Any, path: Path, wrong: Wrong) -> Part | No
 
 
 def _value(item: Any, kind: Any, path: Path, wrong: Wrong) -> Any:
-    """Convert a value of the document to the type of a field; values that are not parts are copied."""
+    """Convert a value of the document to the type of a field. Values that are not parts are copied."""
     if isinstance(kind, UnionType):
         kinds = [each for each in get_args(kind) if each is not Unset]
         return _value(item, kinds[0] if len(kinds) == 1 else Any, path, wrong)
@@ -234,12 +235,13 @@ def _shown(given: Any) -> str:
 def plain(given: Any, path: Path = ()) -> Any:
     """Return a copy of a value in the types of JSON.
 
-    Mappings become dicts; lists and tuples become lists; dates, datetimes (both as
-    ISO 8601) and paths become texts. An enum member that is also an instance of ``str``, ``int`` or ``float``
-    becomes its value. Any other enum member becomes its name, as in the command lines that Luigi writes.
+    Mappings become dicts; lists and tuples become lists; dates, datetimes (both as ISO 8601) and paths become
+    strings. An enum member that is also an instance of ``str``, ``int`` or ``float`` becomes its value. Any
+    other enum member becomes its name, like in the command lines that Luigi writes.
 
     Raises:
-        SpecError: a value has no form in JSON; the error names the path and the reason, never the value.
+        SpecError: A value cannot be written as JSON. The error names the path and the reason, never the
+            value.
     """
     if given is None or isinstance(given, bool):
         return given
@@ -285,7 +287,7 @@ def _of_bytes(given: Any, path: Path) -> Any:
 
 
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Path], Any]], ...] = (
-    (Enum, _of_enum),  # first, since a member may be a text or a number too
+    (Enum, _of_enum),  # first, because a member may also be a string or a number
     (str, _of_text),
     (int, lambda given, _: int(given)),
     (float, _of_float),

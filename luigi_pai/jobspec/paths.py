@@ -1,4 +1,4 @@
-"""Paths of values in a document, and lookups in documents of any shape."""
+"""Paths of values in a document, and functions that look up values in documents of any shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def path_text(path: Path) -> str:
-    """Return a path as people write it: ``taskRoles.worker.commands[0]``, ``extras["a.b"]``."""
+    """Format a path: ``taskRoles.worker.commands[0]``, ``extras["a.b"]``."""
     parts = []
     for step in path:
         if isinstance(step, int):
@@ -37,7 +37,7 @@ def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield (path, value) for each value in ``value``, at any depth, that is neither a list nor a dict."""
+    """Yield (path, value) for each value at any depth of ``value`` that is neither a list nor a dict."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(item, (*path, key))
@@ -46,7 +46,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield every text in lists and mappings, with its path."""
+    """Yield every string in lists and mappings, with its path."""
     yield from ((place, leaf) for place, leaf in leaves(value, path) if isinstance(leaf, str))
 
 
@@ -63,23 +63,23 @@ def item_of(value: Any, key: str) -> Any:
 
 
 def text_of(value: Any, key: str) -> str | None:
-    """Return the text under a key; None if there is none."""
+    """Return the string under a key; None if there is none."""
     found = item_of(value, key)
     return found if isinstance(found, str) else None
 
 
 def list_of(value: Any, key: str) -> list[Any]:
-    """Return the list under a key. If there is no list, return an empty one."""
+    """Return the list under a key; an empty list if there is none."""
     found = item_of(value, key)
     return found if isinstance(found, list) else []
 
 
 def mapping_of(value: Any, key: str | None = None) -> dict[str, Any]:
-    """Return ``value`` or, if ``key`` is given, its value under ``key``; return {} if this is not a dict."""
+    """Return ``value`` or, if you pass a ``key``, the value under it; return {} if this is not a dict."""
     found = value if key is None else item_of(value, key)
     return found if isinstance(found, dict) else {}
 
 
 def is_int(value: Any) -> TypeGuard[int]:
-    """Return whether a value is an integer, and not true or false."""
+    """Return whether a value is an integer. True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)

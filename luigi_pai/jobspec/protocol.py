@@ -1,9 +1,9 @@
-"""The v2 job protocol as Python classes, read from and written to YAML.
+"""The v2 job protocol as Python classes, which are read from and written to YAML.
 
-The fields have the names that the protocol gives them. OpenPAI's manual describes them ("Job protocol", and
-"How to use advanced job settings"), and ``validate_protocol`` checks them. ``UNSET`` fields
-are not written. If the default of a field is an empty list, mapping or part, the field is written only if it
-is not empty, or if the document that was read had the field. None is written as ``null``.
+The fields have the same names as in the protocol. OpenPAI's manual describes them ("Job protocol" and
+"How to use advanced job settings"), and ``validate_protocol`` checks them. ``UNSET`` fields are not written.
+If the default of a field is an empty list, mapping or part, the field is written only if it is not empty or
+was in the document that was read. None is written as ``null``.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Resources(Part):
     """Resources of each instance of a role.
 
     Args:
-        cpu: CPUs.
-        memoryMB: memory in MB.
-        gpu: GPUs.
-        ports: label -> number of ports; ``ssh`` and ``http`` are always there.
+        cpu: The number of CPUs.
+        memoryMB: The memory in MB.
+        gpu: The number of GPUs.
+        ports: Label -> number of ports; every instance also has ``ssh`` and ``http``.
     """
 
     cpu: int
@@ -83,8 +83,9 @@ class Completion(Part):
     """How many failed or succeeded instances of a role end the job; -1 and None mean never.
 
     Args:
-        minFailedInstances: failed instances that fail the job; the server's default is 1.
-        minSucceededInstances: succeeded instances that complete it; the server's default is all.
+        minFailedInstances: The number of failed instances that fails the job; the server's default is 1.
+        minSucceededInstances: The number of succeeded instances that completes the job; the server's default
+            is all.
     """
 
     minFailedInstances: int | Unset | None = UNSET
@@ -93,11 +94,11 @@ class Completion(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ContainerOptions(Part):
-    """Further options of a role's containers.
+    """Additional options of a role's containers.
 
     Args:
-        shmMB: shared memory in MB; the default is 512 on OpenPAI, 16384 on LTP.
-        infiniband: whether the container gets the InfiniBand devices of its host.
+        shmMB: The shared memory in MB; the default is 512 on OpenPAI, 16384 on LTP.
+        infiniband: Whether the container gets the InfiniBand devices of its host.
     """
 
     shmMB: int | Unset = UNSET
@@ -109,18 +110,19 @@ class Role(Part):
     """A group of instances that run the same commands with the same resources.
 
     Args:
-        dockerImage: name of a prerequisite of type dockerimage.
-        commands: shell commands, at least one.
-        resourcePerInstance: what each instance gets.
-        instances: number of instances. The default, 1, is also sent, because release 1.8 answers 500 if a
-            role does not have this field.
-        completion: how many failed or succeeded instances end the job.
-        taskRetryCount: how often an instance is started again; works only with ``gangAllocation: false``.
-        prerequisites: names of prerequisites whose callbacks run in each instance, in this order (1.6 on).
-        data: name of the prerequisite of type data to which ``<% $data... %>`` in the commands refers.
-        output: name of the prerequisite of type output to which ``<% $output... %>`` refers.
-        script: name of the prerequisite of type script to which ``<% $script... %>`` refers.
-        extraContainerOptions: shared memory, InfiniBand.
+        dockerImage: The name of a prerequisite of type dockerimage.
+        commands: The shell commands, at least one.
+        resourcePerInstance: The resources of each instance.
+        instances: The number of instances. The default, 1, is also sent, because release 1.8 responds with
+            500 if a role does not have this field.
+        completion: How many failed or succeeded instances end the job.
+        taskRetryCount: How often an instance is restarted; works only with ``gangAllocation: false``.
+        prerequisites: The names of prerequisites whose callbacks run in each instance, in this order (1.6 and
+            later).
+        data: The name of the prerequisite of type data to which ``<% $data... %>`` in the commands refers.
+        output: The name of the prerequisite of type output to which ``<% $output... %>`` refers.
+        script: The name of the prerequisite of type script to which ``<% $script... %>`` refers.
+        extraContainerOptions: Shared memory and InfiniBand.
     """
 
     dockerImage: str = field(kw_only=False)
@@ -147,11 +149,11 @@ class RoleCommands(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Deployment(Part):
-    """Commands to run before and after the roles' commands; ``defaults.deployment`` selects one deployment.
+    """Commands to run before and after the roles' commands; ``defaults.deployment`` selects a deployment.
 
     Args:
-        name: name of the deployment.
-        taskRoles: role -> its additional commands.
+        name: The deployment's name.
+        taskRoles: Role -> its additional commands.
     """
 
     name: str = field(kw_only=False)
@@ -175,20 +177,20 @@ class JobProtocol(Part):
     """A job of the v2 API, for OpenPAI 0.15 to 1.8 and for LTP.
 
     Args:
-        name: name of the job, of letters, digits, ``-`` and ``_``; it is unique among the user's jobs.
-        taskRoles: name -> task role, at least one.
-        prerequisites: images, scripts, data and outputs that roles refer to.
-        parameters: values for ``<% $parameters.key %>`` in commands.
-        secrets: values for ``<% $secrets.key %>``; no repr, log or error contains them.
+        name: The job's name, with letters, digits, ``-`` and ``_``; unique among the user's jobs.
+        taskRoles: Name -> task role, at least one.
+        prerequisites: The images, scripts, data and outputs that roles refer to.
+        parameters: The values for ``<% $parameters.key %>`` in commands.
+        secrets: The values for ``<% $secrets.key %>``. No repr, log or error contains them.
         jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; other servers refuse it). An
             inference job needs the parameters INTERNAL_SERVER_IP, INTERNAL_SERVER_PORT and API_KEY.
-        jobRetryCount: how often the cluster starts a failed job again.
-        deployments: additional commands of the roles.
-        defaults: virtual cluster and deployment.
-        extras: plugins, storages and other fields outside of the protocol's core.
-        version: the author's version of the job.
-        contributor: the author's name.
-        description: the job's purpose.
+        jobRetryCount: How often the cluster restarts a failed job.
+        deployments: Additional commands of the roles.
+        defaults: The virtual cluster and the deployment.
+        extras: Plugins, storages and other fields outside of the protocol's core.
+        version: The author's version of the job.
+        contributor: The author's name.
+        description: The job's purpose.
         protocolVersion: 2.
         type: ``job``.
     """
@@ -212,14 +214,14 @@ class JobProtocol(Part):
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "") -> JobProtocol:
-        """Read a protocol from YAML as OpenPAI does.
+        """Read a protocol from YAML like OpenPAI.
 
         Args:
-            text: one YAML document.
-            source: a file's name, for errors.
+            text: One YAML document.
+            source: The name of the file, for errors.
 
         Raises:
-            SpecError: the text is not YAML, a value has an invalid shape, servers lose or change a value, or
+            SpecError: ``text`` is not YAML, a value has an invalid shape, servers lose or change a value, or
                 OpenPAI and LTP read a value differently (such as ``012`` and ``1:30``).
         """
         document = read_yaml(text, source)
@@ -232,18 +234,18 @@ class JobProtocol(Part):
         """Read a protocol from a file.
 
         Raises:
-            OSError: the file cannot be read.
-            SpecError: ``from_yaml`` raises it, or the file is not UTF-8.
+            OSError: The file cannot be read.
+            SpecError: See ``from_yaml``; or the file is not UTF-8.
         """
         return cls.from_yaml(decoded(FilePath(path).read_bytes(), str(path)), str(path))
 
     def to_yaml(self, document: dict[str, Any] | None = None) -> str:
-        """Return the YAML text that was read. If there is none, or a value was changed, return a new text.
+        """Return the YAML that was read or, if there is none or a value was changed, new YAML.
 
-        If the caller has already called ``to_dict``, its result is given as ``document``.
+        If you have already called ``to_dict``, pass its result as ``document``.
 
         Raises:
-            SpecError: a value cannot be written as JSON.
+            SpecError: A value cannot be written as JSON.
         """
         document = self.to_dict() if document is None else document
         if isinstance(self._text, Document) and _as_text(document) == _as_text(self._text.value):
@@ -252,16 +254,16 @@ class JobProtocol(Part):
 
     @property
     def lines(self) -> Mapping[Path, int]:
-        """Path of each value -> its line in the text that was read, from 1; empty if no text was read."""
+        """Path of each value -> its line in the YAML that was read, from 1; empty if no YAML was read."""
         return {} if self._text is None else self._text.lines
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Scalars of the text that servers read in a surprising way."""
+        """Scalars of the YAML that servers read in a surprising way."""
         return () if self._text is None else tuple(self._text.warnings)
 
     def renamed(self, name: str) -> JobProtocol:
-        """Return a copy under another name."""
+        """Return a copy with another name."""
         other = copy.deepcopy(self)
         other.name = name
         return other
@@ -269,14 +271,14 @@ class JobProtocol(Part):
     def filled(
         self, parameters: Mapping[str, Any] | None = None, secrets: Mapping[str, Any] | None = None
     ) -> JobProtocol:
-        """Return a copy with these parameters and secrets, which replace earlier values of the same names.
+        """Return a copy with these parameters and secrets, which replace earlier values with the same names.
 
         Args:
-            parameters: name -> value; values of Luigi parameters are converted to JSON values.
-            secrets: name -> value; values are converted in the same way.
+            parameters: Name -> value; values of Luigi parameters are converted to JSON values.
+            secrets: Name -> value; values are converted in the same way.
 
         Raises:
-            SpecError: a value cannot be converted to a JSON value, or an argument is not a mapping.
+            SpecError: A value cannot be converted to a JSON value, or an argument is not a mapping.
         """
         for path, given in (("parameters", parameters), ("secrets", secrets)):
             if not isinstance(given or {}, Mapping):
@@ -289,5 +291,5 @@ class JobProtocol(Part):
 
 
 def _as_text(document: Any) -> str:
-    """Return a document as text to compare: keys are sorted, and True differs from 1, unlike in Python."""
+    """Convert a document to a string to compare. Keys are sorted, and True differs from 1."""
     return json.dumps(document, sort_keys=True)

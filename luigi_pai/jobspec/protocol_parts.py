@@ -28,7 +28,7 @@ class Callback(Part):
 
     Args:
         event: ``taskStarts`` or ``taskSucceeds``.
-        commands: shell commands.
+        commands: Shell commands.
     """
 
     event: str = field(kw_only=False)
@@ -39,7 +39,7 @@ def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Cal
     """Return the callbacks that run these commands.
 
     Raises:
-        TypeError: a text was given instead of a list.
+        TypeError: An argument is a string instead of a list.
     """
     events = {"taskStarts": on_start, "taskSucceeds": on_success}
     for event, commands in events.items():
@@ -53,15 +53,15 @@ class Prerequisite(Part):
     """A script, data or an output that roles use.
 
     Args:
-        name: unique among the prerequisites of its type.
+        name: The name, unique among the prerequisites of its type.
         type: ``script``, ``data`` or ``output``; for ``dockerimage``, use DockerImage.
-        uri: its address; for ``data``, a list of addresses.
-        plugin: a runtime plugin (1.6 and later). ``com.microsoft.pai.runtimeplugin.cmd`` runs callbacks, and
+        uri: Its address; for ``data``, a list of addresses.
+        plugin: A runtime plugin (1.6 and later). ``com.microsoft.pai.runtimeplugin.cmd`` runs callbacks, and
             is the default if there are callbacks.
-        require: names of prerequisites whose callbacks run before the callbacks of this prerequisite.
+        require: Names of prerequisites whose callbacks run before the callbacks of this prerequisite.
         failurePolicy: ``fail`` (the default) or ``ignore``.
-        callbacks: commands that run at the start of a task, or after its success (1.6 and later).
-        more: further keys; ``uri`` and ``callbacks`` can refer to them by ``<% this.parameters.key %>``.
+        callbacks: Commands that run at the start of a task, or after its success (1.6 and later).
+        more: Additional keys; ``uri`` and ``callbacks`` can refer to them by ``<% this.parameters.key %>``.
     """
 
     name: str = field(kw_only=False)
@@ -92,10 +92,10 @@ class Prerequisite(Part):
         """Return a prerequisite that runs commands in each task of its roles.
 
         Args:
-            name: name of the prerequisite.
-            on_start: commands that run before the commands of the role, in this order.
-            on_success: commands that run after the commands of the role have succeeded.
-            fields: values of any other fields of Prerequisite.
+            name: Name of the prerequisite.
+            on_start: Commands that run before the commands of the role, in this order.
+            on_success: Commands that run after the commands of the role have succeeded.
+            fields: The values of any other fields of Prerequisite.
         """
         callbacks = callbacks_of(on_start, on_success)
         return cls(name, **{"plugin": CMD_PLUGIN, "callbacks": callbacks, **fields})
@@ -115,9 +115,9 @@ class DockerImage(Prerequisite):
     """A Docker image that roles run in.
 
     Args:
-        name: the name by which roles refer to it.
-        uri: the image, as in ``docker pull``.
-        auth: account of the image's registry.
+        name: The name by which roles refer to it.
+        uri: The image, as in ``docker pull``.
+        auth: Account of the image's registry.
     """
 
     uri: str = field(kw_only=False)
@@ -130,10 +130,10 @@ class RuntimePlugin(Part):
     """A plugin of the runtime in the containers.
 
     Args:
-        plugin: the plugin's name, ``ssh``, ``cmd``, ``tensorboard``, ``git`` or ``teamwise_storage``; on
+        plugin: The plugin's name, ``ssh``, ``cmd``, ``tensorboard``, ``git`` or ``teamwise_storage``; on
             LTP 1.2 and later, also ``dind``.
-        parameters: the plugin's parameters.
-        taskroles: roles in which the plugin works; all if the list is empty.
+        parameters: The plugin's parameters.
+        taskroles: The roles in which the plugin works; all if the list is empty.
         failurePolicy: ``fail`` (the default) or ``ignore``.
     """
 
@@ -155,14 +155,14 @@ class RuntimePlugin(Part):
         taskroles: Sequence[str] = (),
         failurePolicy: str | Unset = UNSET,
     ) -> RuntimePlugin:
-        """Return the plugin that permits SSH between the containers, and from outside to the containers.
+        """Return the plugin that enables SSH between the containers and from outside to the containers.
 
         Args:
-            jobssh: whether the containers can reach each other, by the names ``ROLE-INDEX``.
-            sshbarrier: whether the commands wait until all containers can be reached.
-            sshbarrierTimeout: how long they wait at most, in minutes; the server's default is 300.
-            userssh: a public SSH key; with its private key, a user can log in from outside.
-            taskroles: roles in which the plugin works; all if the list is empty.
+            jobssh: Whether the containers can reach each other by the names ``ROLE-INDEX``.
+            sshbarrier: Whether the commands wait until all containers can be reached.
+            sshbarrierTimeout: The maximum wait in minutes; the server's default is 300.
+            userssh: A public SSH key. With its private key, you can log in from outside.
+            taskroles: Roles in which the plugin works; all if the list is empty.
             failurePolicy: ``fail`` or ``ignore``.
         """
         user = UNSET if isinstance(userssh, Unset) else {"type": "custom", "value": userssh}
@@ -184,12 +184,12 @@ class RuntimePlugin(Part):
         taskroles: Sequence[str] = (),
         failurePolicy: str | Unset = UNSET,
     ) -> RuntimePlugin:
-        """Return the plugin that runs commands before a role's own commands, and after these have succeeded.
+        """Return the plugin that runs commands before a role's own commands and after these have succeeded.
 
         Args:
-            on_start: commands before the role's own.
-            on_success: commands after the role's own have succeeded.
-            taskroles: roles in which the plugin works; all if the list is empty.
+            on_start: The commands to run before the role's own commands.
+            on_success: The commands to run after the role's own commands have succeeded.
+            taskroles: Roles in which the plugin works; all if the list is empty.
             failurePolicy: ``fail`` or ``ignore``.
         """
         callbacks = [callback.to_dict() for callback in callbacks_of(on_start, on_success)]
@@ -203,10 +203,11 @@ class Storage(Part):
     """A storage of the cluster that is mounted in every container.
 
     Args:
-        name: the storage's name on the cluster.
-        mountPath: folder in the containers; the server's default is ``/mnt/NAME``.
-        readOnly: True forbids writing. Release 1.8 ignores the value, and uses the cluster's setting.
-        share: False mounts only the user's folder in the storage. Release 1.8 also ignores this value.
+        name: The storage's name on the cluster.
+        mountPath: The folder in the containers; the server's default is ``/mnt/NAME``.
+        readOnly: Whether containers can only read it. Release 1.8 uses the cluster's setting instead.
+        share: If False, only the user's folder in the storage is mounted. Release 1.8 also ignores this
+            value.
     """
 
     name: str = field(kw_only=False)
@@ -220,9 +221,9 @@ class HivedRole(Part):
     """A role's request to the HiveD scheduler.
 
     Args:
-        skuType: kind of SKU; any if None.
+        skuType: Kind of SKU; any if None.
         skuNum: SKUs of one instance.
-        affinityGroupName: roles with the same group name are placed together.
+        affinityGroupName: Roles with the same group name are placed together.
         pinnedCellId: ID of the cell to run in, from the cluster's configuration.
     """
 
@@ -239,7 +240,7 @@ class HivedScheduler(Part):
     Args:
         jobPriorityClass: ``prod``, ``test`` or ``oppo``; if it is left out, the priority is ``test``.
             LTP accepts ``prod`` only from users with permission.
-        taskRoles: name of a role -> the request of the role.
+        taskRoles: Name of a role -> the request of the role.
     """
 
     _is_lenient = True
@@ -253,9 +254,9 @@ class LocalStorage(Part):
     """Folders of the nodes that LTP mounts in every container.
 
     Args:
-        enabled: the folders are mounted only if this is True.
-        hostpath: paths on the node, separated by ``:``.
-        mntpath: paths in the container, as many as in ``hostpath``, separated by ``:``.
+        enabled: The folders are mounted only if this is True.
+        hostpath: Paths on the node, separated by ``:``.
+        mntpath: Paths in the container, as many as in ``hostpath``, separated by ``:``.
     """
 
     enabled: bool | Unset = True
@@ -276,20 +277,21 @@ class StatusNotification(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Extras(Part):
-    """Fields outside of the protocol's core; the server accepts any value here.
+    """Fields outside of the protocol's core. The server accepts any value here.
 
     Args:
-        runtimePlugins: plugins of the runtime, in the field ``com.microsoft.pai.runtimeplugin``.
-        storages: storages to mount. If the list is empty, the user's default storages are mounted; if the
+        runtimePlugins: Plugins of the runtime, in the field ``com.microsoft.pai.runtimeplugin``.
+        storages: Storages to mount. If the list is empty, the user's default storages are mounted; if the
             field is left out, no storages are mounted.
-        gangAllocation: if True (the default), all instances start together; else each as soon as it can.
-        hivedScheduler: request to the HiveD scheduler.
-        jobStatusChangeNotification: state changes for which the cluster notifies the user.
-        tensorBoard: a field that the web portal uses.
-        submitFrom: the program that submitted the job.
-        enableLocalStorage: folders of the node to mount (LTP).
-        forceNodes: nodes to run on, separated by commas; each must be cordoned (LTP).
-        allowAzCopy: whether the containers get the credentials of AzCopy (LTP 1.2 and later).
+        gangAllocation: If True (the default), all instances start together; otherwise each starts as soon as
+            it can.
+        hivedScheduler: Request to the HiveD scheduler.
+        jobStatusChangeNotification: State changes for which the cluster notifies the user.
+        tensorBoard: A field that the web portal uses.
+        submitFrom: The program that submitted the job.
+        enableLocalStorage: Folders of the node to mount (LTP).
+        forceNodes: Nodes to run on, separated by commas; each must be cordoned (LTP).
+        allowAzCopy: Whether the containers get the credentials of AzCopy (LTP 1.2 and later).
     """
 
     _is_lenient = True

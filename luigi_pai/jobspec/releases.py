@@ -6,16 +6,16 @@ import re
 
 _RELEASE = re.compile(r"(?P<ltp>ltp-)?v?(?P<number>\d+(?:\.\d+)+)", re.ASCII)
 _BEGUN_FROM = (1, 8, 1)
-"""The OpenPAI release that LTP continues. LTP's releases sort after it, before any later OpenPAI release."""
+"""The OpenPAI release that LTP continues. LTP's releases sort after it and before later OpenPAI releases."""
 
 
 def release_number(release: str) -> tuple[int, ...]:
-    """Return a release as a tuple of numbers; these tuples compare in the order of the releases.
+    """Convert a release to a tuple of numbers. The tuples compare in the order of the releases.
 
     ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``, ``"ltp-1.5"`` -> ``(1, 8, 1, 1, 5)``.
 
     Raises:
-        ValueError: the text is not a release.
+        ValueError: ``release`` is not valid.
     """
     found = _RELEASE.match(release)
     if found is None:
@@ -27,7 +27,7 @@ def release_number(release: str) -> tuple[int, ...]:
 
 
 def release_title(release: str) -> str:
-    """Return a release as documentation writes it: ``OpenPAI 1.8.0``, ``LTP 1.5``."""
+    """Format a release for messages: ``OpenPAI 1.8.0``, ``LTP 1.5``."""
     is_of_ltp = is_ltp(release_number(release))
     return f"LTP {release.removeprefix('ltp-')}" if is_of_ltp else f"OpenPAI {release}"
 
@@ -38,5 +38,5 @@ def is_ltp(number: tuple[int, ...]) -> bool:
 
 
 def has_js_yaml_4(number: tuple[int, ...]) -> bool:
-    """Return whether a release reads job protocols with js-yaml 4, and not with js-yaml 3."""
+    """Return whether a release reads job protocols with js-yaml 4 instead of js-yaml 3."""
     return is_ltp(number) and number >= release_number("ltp-1.1")

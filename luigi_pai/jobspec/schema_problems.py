@@ -1,14 +1,14 @@
-"""Problems that a JSON Schema finds in a document; each has a path, a message and a level.
+"""Finds problems in a document with a JSON Schema; each has a path, a message and a level.
 
-The messages contain the descriptions that are in the schemas (``schemas/``). The schemas have five keywords
-in addition to the keywords of JSON Schema:
+The messages contain the descriptions from the schemas (``schemas/``). The schemas have five keywords in
+addition to the keywords of JSON Schema:
 
-- ``stricter``: a schema that servers do not check; a job that violates it is accepted, but fails.
-- ``warning``: a schema that servers do not check; a job that violates it is accepted, and runs.
-- ``since``: the release that added a field; older releases refuse the field. If the server's release
-  is not given, a field that LTP added causes a warning that names the LTP release.
-- ``tightened``: a schema that servers check only from the release in its ``since`` on.
-- ``near``: servers accept any field here, and ignore a misspelt field. So an unknown field whose name is
+- ``stricter``: a schema that servers do not check. A job that violates it is accepted but fails.
+- ``warning``: a schema that servers do not check. A job that violates it is accepted and runs.
+- ``since``: the release that added a field; older releases refuse the field. If the server's release is not
+  known, a field that LTP added causes a warning that names the LTP release.
+- ``tightened``: a schema that servers check only since the release in its ``since``.
+- ``near``: servers accept any field here and ignore misspelt fields. So an unknown field whose name is
   similar to the name of a known field causes a warning.
 """
 
@@ -43,25 +43,25 @@ _LARGEST_EXACT = 2**53 - 1
 _MOST_KNOWN = 1000  # valid parts of documents
 
 LARGEST_BODY = 100 * 1024
-"""Largest body of a request that a rest-server accepts, in bytes."""
-_LONGEST_SHOWN = 80  # largest number of characters that a message shows of an invalid value
+"""Maximum size in bytes of the body of a request that a rest-server accepts."""
+_LONGEST_SHOWN = 80  # maximum number of characters of an invalid value in a message
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem. ``path`` has the keys and indexes of its place; ``message`` says what to write instead."""
+    """A problem. ``path`` has the keys and indexes of the value; ``message`` contains the correction."""
 
     path: Path
     message: str
     level: Level = Level.REFUSED
 
     def as_problem(self, line: int | None = None) -> Problem:
-        """Return the problem with its message in one line, because the message may quote line breaks."""
+        """Convert the finding to a Problem with a message in one line; the message may quote line breaks."""
         return Problem(path_text(self.path), in_one_line(self.message), self.level, line)
 
 
 def stricter(path: Path, message: str) -> Finding:
-    """Return a finding about a job that servers accept, and that fails later."""
+    """Return a finding about a job that servers accept but that fails later."""
     return Finding(path, message, Level.STRICTER)
 
 
@@ -72,7 +72,7 @@ def warning(path: Path, message: str) -> Finding:
 
 @lru_cache
 def schema(name: str) -> dict[str, Any]:
-    """Return the schema of this name: ``job.v1``, or ``protocol.v2``."""
+    """Return the schema with this name: ``job.v1`` or ``protocol.v2``."""
     text = resources.files("luigi_pai.jobspec").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
@@ -86,28 +86,28 @@ def schema_findings(
 ) -> Iterator[Finding]:
     """Yield the violations of a schema, ``job.v1`` or ``protocol.v2``, in no order.
 
-    If ``release`` is None, the document may be for any release. ``shown`` formats the value under a path
-    for a message, without secrets.
+    If ``release`` is None, the document may be for any release. ``shown`` formats the value at a path for a
+    message, without secrets.
     """
     for error in _validator(name, release).iter_errors(document):
         yield from _findings(error, shown, release)
 
 
 def cut(text: str) -> str:
-    """Return an invalid value as messages show it: at most 80 characters, with ``...`` if it is longer."""
+    """Shorten an invalid value for messages: at most 80 characters, with ``...`` if it is longer."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def in_one_line(message: str) -> str:
-    """Return a message, which may quote line breaks, with blanks instead of them."""
+    """Replace line breaks in a message by blanks; the message may quote them."""
     return _LINE_BREAKS.sub(" ", message)
 
 
 def problems_in_order(findings: Iterable[Finding], document: Any, lines: Mapping[Path, int]) -> list[Problem]:
     """Return the problems in the document's order, with the lines of their fields.
 
-    A field that ``lines`` does not have gets the line of the nearest field that contains it. Duplicates are
-    left out, and so are milder problems of a field that is refused.
+    A field that is not in ``lines`` gets the line of the nearest field that contains it. Duplicates are left
+    out, and so are milder problems of a refused field.
     """
     found = list(dict.fromkeys(findings))
     refused = {finding.path for finding in found if finding.level is Level.REFUSED}
@@ -134,7 +134,7 @@ def _paths(value: Any, path: Path) -> Iterator[Path]:
 
 
 def repeated(keys: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
-    """Yield the index of each repeated key, and the index of its first occurrence; None is not a key."""
+    """Yield the index of each repeated key and the index of its first occurrence; None is ignored."""
     first: dict[Hashable, int] = {}
     for index, key in enumerate(keys):
         if key is not None and first.setdefault(key, index) != index:
@@ -185,7 +185,8 @@ def _members(
 ) -> Iterator[ValidationError]:
     """Yield the errors of a dict's ``properties``, or a list's ``items``, unless an equal value was valid.
 
-    The jobs of a sweep have most values in common. ``known`` has hashes, as values may be large, or secret.
+    The jobs of a sweep have most values in common. ``known`` contains hashes, because values may be large or
+    secret.
     """
     if not isinstance(instance, kind):
         return

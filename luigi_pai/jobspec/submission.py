@@ -1,4 +1,4 @@
-"""Texts of a job, which are the YAML that is posted, and the redacted text for people to read."""
+"""Checks a job, and renders it as the YAML to post and as redacted output for people to read."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def check(job: PaiJob | JobProtocol, api_version: str | None = None) -> tuple[str, list[Problem]]:
-    """Check a job of either API version. Return the job's name, and the warnings about the job.
+    """Check a job of either API version. Return the job's name and the warnings about the job.
 
-    ``api_version``: see ``validate_job``.
+    For ``api_version``, see ``validate_job``.
 
     Raises:
-        SpecError: the job is not valid.
-        TypeError: the object is not a job.
+        SpecError: The job is not valid.
+        TypeError: The object is not a job.
     """
     if isinstance(job, PaiJob):
         return job.jobName, check_job(job, api_version=api_version)
@@ -43,12 +43,12 @@ def check(job: PaiJob | JobProtocol, api_version: str | None = None) -> tuple[st
 
 
 def submission_text(protocol: JobProtocol, *, is_checked: bool = True) -> str:
-    """Return the YAML to post: the text that was read, or a new one if ``resolve`` or a user changed the job.
+    """Return the YAML to post: the YAML that was read, or new YAML if ``resolve`` or a user changed the job.
 
     Raises:
-        SpecError: the text is larger than servers accept, or ``resolve`` finds problems, such as a missing
-            prerequisite, or prerequisites that require each other in a circle; or ``is_checked`` is false,
-            and ``check_protocol`` finds problems.
+        SpecError: The YAML is larger than servers accept, or ``resolve`` finds problems, such as a missing
+            prerequisite or prerequisites that require each other in a circle; or ``is_checked`` is False and
+            ``check_protocol`` finds problems.
     """
     document = protocol.to_dict()
     text = protocol.to_yaml(document)
@@ -64,12 +64,12 @@ def submission_text(protocol: JobProtocol, *, is_checked: bool = True) -> str:
 
 
 def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = False) -> str:
-    """Return a job as it is sent, in JSON or YAML; with ``filled``, only the rendered commands of its roles.
+    """Return the JSON or YAML of a job to send; with ``filled``, only the rendered commands of its roles.
 
-    Secrets of a job protocol are redacted as ``******``. A mapping is taken as a v1 job config.
+    Secrets of a job protocol are redacted as ``******``. A mapping is read as a v1 job config.
 
     Raises:
-        SpecError: as in ``submission_text``. If ``filled`` is true: as in ``filled_commands``.
+        SpecError: See ``submission_text`` or, if ``filled`` is True, ``filled_commands``.
     """
     if isinstance(job, JobProtocol):
         if not filled:
@@ -90,7 +90,7 @@ def _config_as_sent(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled_commands(protocol: JobProtocol) -> dict[str, str]:
-    """Return the command of each role as the server renders it, with secrets redacted.
+    """Return the command of each role, rendered like on the server, with secrets redacted.
 
     Raises:
         SpecError: ``resolve`` or ``entrypoints`` raises it.

@@ -1,8 +1,8 @@
-"""Validation of v1 job configs.
+"""Validates v1 job configs.
 
-A problem is REFUSED if the servers of 0.7 to 0.14 refuse the job (JSON Schema in ``schemas/``),
-STRICTER if they accept it and the job then fails, for example because of two role names that differ
-only in case or punctuation, memory under 100 MB, or a blank command.
+A problem is REFUSED if the servers of 0.7 to 0.14 refuse the job (JSON Schema in ``schemas/``). It is
+STRICTER if they accept the job but it then fails, for example because of two role names that differ only in
+case or punctuation, memory under 100 MB, or a blank command.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _NUMBER_TEXT = re.compile(rf"[{SPACES}]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[{SPACES}]*")
 _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
-_IMAGE = re.compile("[:/]")  # is in most images, and in no name
+_IMAGE = re.compile("[:/]")  # in most images, but in no name
 _DEFAULT_MEMORY_MB = 100  # the server's default for a role without memoryMB
 _LAST_PORT = 65535
 _ONE_DROPPED = "servers would drop one of them silently"
@@ -49,7 +49,7 @@ _KILL_ALL = "killAllOnCompletedTaskNumber"
 _PLACES = (
     ("codeDir", "code folder", Level.STRICTER),
     ("authFile", "account of a registry", Level.STRICTER),
-    ("dataDir", "data folder", Level.WARNING),  # a command may know what it is
+    ("dataDir", "data folder", Level.WARNING),  # a command may understand it
 )
 _CONVERTS = "0.15"  # a release to which a v1 job is sent as a job protocol
 _IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
@@ -62,12 +62,12 @@ def check_job(
     api_version: str | None = "v1",
     names: Mapping[str, str] | None = None,
 ) -> list[Problem]:
-    """Check a job; return its warnings and the warnings in ``further``, which has problems found elsewhere.
+    """Check a job; return its warnings and those in ``further``, which contains other known problems.
 
-    ``api_version``: see ``validate_job``. ``names``: field -> its name in the problems, if it is another.
+    For ``api_version``, see ``validate_job``. ``names`` maps fields to different names in the problems.
 
     Raises:
-        SpecError: the job or ``further`` has problems that are not warnings; the error lists these problems.
+        SpecError: The job or ``further`` has problems that are not warnings. The error lists these problems.
     """
     own = validate_job(job, api_version=api_version)
     found = [*(replace(each, path=(names or {}).get(each.path, each.path)) for each in own), *further]
@@ -87,15 +87,15 @@ def validate_job(
     """Return every problem of a v1 job.
 
     Args:
-        job: a PaiJob, or the job as a document in the types of JSON.
-        release: the cluster's release, such as ``0.7.1``, whose rules apply. If it is None, it is enough
-            that some release from 0.7 to 0.14 accepts the job.
-        lines: path -> line in the job's file, if the job is from a file.
-        api_version: of the cluster. If it is ``v2``, or None because it is not known, warnings that are only
-            about 0.7 to 0.14 are left out.
+        job: A PaiJob, or the job as a document in the types of JSON.
+        release: The cluster's release, such as ``0.7.1``, whose rules apply. If None, it is sufficient that
+            some release from 0.7 to 0.14 accepts the job.
+        lines: Path -> line in the job's file, if the job is from a file.
+        api_version: The cluster's API version. If it is ``v2`` or unknown (None), warnings that apply only to
+            0.7 to 0.14 are left out.
 
     Returns:
-        the problems in the order of the job's fields; an empty list if there are no problems.
+        The problems in the order of the job's fields; an empty list if there are no problems.
     """
     if isinstance(job, PaiJob):
         try:
@@ -120,7 +120,7 @@ def validate_job(
 
 
 def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the document as servers read it: ``"4"`` becomes 4 where the schema wants an integer."""
+    """Convert a document like the servers: ``"4"`` becomes 4 if the schema requires an integer."""
     kind = schema.get("type")
     if isinstance(value, str) and "integer" in (kind if isinstance(kind, list) else [kind]):
         return _number(value)
@@ -133,15 +133,15 @@ def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Return the number that servers (Joi 13) convert a text to; a text that they do not convert stays."""
+    """Convert a string to a number like the servers (Joi 13); return it unchanged if they do not."""
     if _PREFIXED_TEXT.fullmatch(text):
-        return 0  # JavaScript's parseFloat reads the 0, and stops at the x, o or b after it
+        return 0  # JavaScript's parseFloat reads the 0 and stops at the x, o or b after it
     number = float(text.strip(SPACES)) if _NUMBER_TEXT.fullmatch(text) else math.inf
     return text if math.isinf(number) else javascript_number(number)
 
 
 def _shown(value: Any, path: Path) -> str:
-    """Return a value as errors show it: cut, and without the values of jobEnvs, which may be secret."""
+    """Format a value for errors: shortened, and without the values of jobEnvs, which may be secret."""
     if "jobEnvs" in path:
         return f"a value of type {type(value).__name__}"
     return cut(repr(value))
@@ -164,7 +164,7 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _texts(document: Mapping[str, Any], release: str | None) -> Iterator[Finding]:
-    """Yield the problems of image, folders, authFile and commands. Servers do not check these texts."""
+    """Yield the problems of image, folders, authFile and commands, which servers do not check."""
     yield from image_findings(("image",), document.get("image"))
     for field, what, level in _PLACES:
         yield from folder_findings((field,), document.get(field), what, level)

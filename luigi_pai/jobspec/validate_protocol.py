@@ -1,9 +1,9 @@
-"""Validation of job protocols.
+"""Validates job protocols.
 
-Problems come from the schema (``schemas/protocol.v2.json``), from the rules about several fields below,
-from rules about commands and images (``rules``), and from references and prerequisites (``templates``). A
-problem is REFUSED if the rest-server of 1.8 or LTP refuses the document, STRICTER if it accepts the document
-and the job fails later.
+Problems come from the schema (``schemas/protocol.v2.json``), the rules about several fields below, the rules
+about commands and images (``rules``), and references and prerequisites (``templates``). A problem is REFUSED
+if the rest-server of 1.8 or LTP refuses the document. It is STRICTER if the server accepts the document but
+the job fails later.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def check_protocol(
     document: dict[str, Any] | None = None,
     text: str | None = None,
 ) -> list[Problem]:
-    """Check that a job protocol, as it will be sent, can run on some release of OpenPAI or LTP.
+    """Check that a job protocol, in the form that is sent, can run on some release of OpenPAI or LTP.
 
-    If the caller has already called ``to_dict`` and ``to_yaml``, their results are given.
+    If you have already called ``to_dict`` and ``to_yaml``, pass their results.
 
     Returns:
-        the warnings of the protocol, without the warnings in ``further``.
+        The warnings of the protocol, without the warnings in ``further``.
 
     Raises:
-        SpecError: the protocol or ``further`` has REFUSED or STRICTER problems; the error lists them all.
+        SpecError: The protocol or ``further`` has REFUSED or STRICTER problems. The error lists all of them.
     """
     document = protocol.to_dict() if document is None else document
     text = protocol.to_yaml(document) if text is None else text
@@ -88,14 +88,14 @@ def validate_protocol(
     """Return every problem of a job protocol.
 
     Args:
-        document: the protocol, in the types of JSON.
-        lines: path -> line, from ``read_yaml``; None if the document was not read from YAML.
-        text: the YAML text that will be sent, whose value is ``document``; None if the text is not known.
-        release: the cluster's release, such as ``1.5.0`` or ``ltp-1.5``, whose rules apply. If it is None,
-            it is enough that some release accepts the document.
+        document: The protocol, in the types of JSON.
+        lines: Path -> line, from ``read_yaml``; None if the document was not read from YAML.
+        text: The YAML of ``document`` that will be sent; None if it is not known.
+        release: The cluster's release, such as ``1.5.0`` or ``ltp-1.5``, whose rules apply. If None, it is
+            sufficient that some release accepts the document.
 
     Returns:
-        the problems in the order of the document; an empty list if there are no problems.
+        The problems in the order of the document; an empty list if there are no problems.
     """
     number = release_number(release) if release is not None else None
     findings = list(schema_findings(document, "protocol.v2", _shown, number))
@@ -111,7 +111,7 @@ def validate_protocol(
 
 
 def _shown(value: Any, path: Path) -> str:
-    """Return a value as errors show it: cut, and without values that may be secret."""
+    """Format a value for errors: shortened, and without values that may be secret."""
     if isinstance(value, dict | list):
         kind = "mapping" if isinstance(value, dict) else "list"
         return f"a {kind}" if value else f"an empty {kind}"
@@ -125,11 +125,11 @@ def _shown(value: Any, path: Path) -> str:
 def _bare_secrets(
     document: Mapping[str, Any], text: str, release: tuple[int, ...] | None
 ) -> Iterator[Finding]:
-    """Yield a finding if the server's redaction of a text does not cover the secrets, or covers more.
+    """Yield a finding if the server's redaction of the YAML covers too little or too much.
 
-    The server sends the text to everybody who may read the job. It replaces the first line that begins with
-    ``secrets:`` by ``secrets: "******"``. It deletes the lines that follow, and stops before a line that
-    begins with a letter, a digit or _.
+    The server sends the YAML to everybody who may read the job. It replaces the first line that starts with
+    ``secrets:`` by ``secrets: "******"``. It deletes the lines that follow, up to a line that starts with a
+    letter, a digit or _.
     """
     if "secrets" not in document:
         return
@@ -152,7 +152,7 @@ def _bare_secrets(
 
 
 def _several_fields(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
-    """Yield the violations of the rules below, in no order; parts that the schema refuses are ignored."""
+    """Yield the violations of the rules below, in any order. Parts that the schema refuses are ignored."""
     yield from _same_names(document)
     for index, item in enumerate(list_of(document, "prerequisites")):
         if item_of(item, "type") == "dockerimage":
@@ -219,7 +219,7 @@ def _roles(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iter
 
 
 def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:
-    """Return, for each type of prerequisite to which roles may refer, the names of these prerequisites."""
+    """Return type -> names of the prerequisites, for each type that roles may refer to."""
     by_type: dict[str, dict[str, None]] = {kind: {} for kind in _TYPES.values()}
     for item in list_of(document, "prerequisites"):
         name, kind = text_of(item, "name"), text_of(item, "type")
@@ -325,8 +325,8 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
 # ---------------------------------------------------------------- texts of plugins
 
 # The runtime of 1.x writes the parameters of plugins with Python's ``repr``, fills in references, and reads
-# the result as YAML (``replace_ref`` in its initializer). Most texts stay the same.
-_AWKWARD = frozenset("'\"\\")  # a text without these and without unprintable characters stays the same
+# the result as YAML (``replace_ref`` in its initializer). Most strings stay the same.
+_AWKWARD = frozenset("'\"\\")  # a string without these and without unprintable characters stays the same
 _MISREAD = (
     "has line breaks, backslashes or both kinds of quotes; servers accept it, and their runtime misreads "
     "such a text in a plugin's parameters: write each line as a command of its own, use one kind of quotes, "
@@ -335,14 +335,14 @@ _MISREAD = (
 
 
 def _plugin_texts(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding for each text that the runtime changes for its plugin. No finding quotes the text."""
+    """Yield a finding for each string that the runtime changes for its plugin, without quoting it."""
     for _, path, text in plugin_texts(document):
         if (not text.isprintable() or _AWKWARD.intersection(text)) and not _survives(text):
             yield stricter(path, _MISREAD)
 
 
 def _survives(text: str) -> bool:
-    """Return whether the runtime reads a text as it was written."""
+    """Return whether the runtime reads a string unchanged."""
     try:
         return bool(yaml.safe_load(repr([text])) == [text])
     except (yaml.YAMLError, ValueError):

@@ -1,10 +1,10 @@
-"""Arrays. An array is one job whose instances do the work of several jobs; each of these has one container.
+"""Arrays. An array is one job whose instances do the work of several jobs with one container each.
 
-The command of an array contains the commands of its jobs as a compressed table with a line per job. An
-instance selects its line by its index. It then sets the environment variables to the values that they have in
-a job of one instance: its job's name, index 0, a count of one instance, and its ports. If all jobs share a
-command line of 1,000 characters or more, such as the line with the payload of a PaiPythonTask, the longest
-of these lines is stored only once, beside the table.
+The command of an array contains the commands of its jobs as a compressed table with one line per job. An
+instance selects its line by its index. It then sets the environment variables to the values that they would
+have in a job with one instance: its job's name, index 0, a count of one instance, and its ports. If all jobs
+share a command line of 1,000 characters or more, such as the line with the payload of a PaiPythonTask, the
+longest of these lines is stored only once, next to the table.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _FILLED_IN = ("script", "output", "data")  # types of prerequisites, and fields 
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
 _SHOWN = 5  # maximum number of differing fields that an error names
 _TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
-_LONG = 1000  # characters; a longer line that all jobs share is stored once, beside the table
-_MARK = "@luigi_pai@"  # stands for the shared line in the table
+_LONG = 1000  # characters; a longer line that all jobs share is stored once, next to the table
+_MARK = "@luigi_pai@"  # placeholder for the shared line in the table
 _ERREXIT = "set -o errexit\n"
 _BYTES = "surrogateescape"
 _ESCAPED = re.compile(r"\\([nr\\])")
@@ -52,15 +52,16 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
     """Return one job whose instances do the work of several jobs.
 
     A failed instance does not end the array. Each instance starts as soon as the cluster has resources for
-    it. The cluster restarts a failed instance as often as it would restart its job outside of an array.
+    it. The cluster restarts a failed instance as often as it would restart the job outside of an array.
 
     Args:
-        name: name of the array.
-        jobs: each has one task role with one instance. They may differ only in name, description, version,
-            contributor, commands, parameters that only commands use, and URIs of scripts, data and outputs.
+        name: The name of the array.
+        jobs: The jobs, each with one task role of one instance. They may differ only in name, description,
+            version, contributor, commands, parameters that only commands use, and URIs of scripts, data and
+            outputs.
 
     Raises:
-        SpecError: a job cannot be an instance of this array, or the array is larger than servers accept.
+        SpecError: A job cannot be an instance of this array, or the array is larger than servers accept.
     """
     documents = [resolve(job.to_dict()) for job in jobs]
     array = _alike(documents)
@@ -93,7 +94,7 @@ def check_alike(jobs: Iterable[JobProtocol]) -> None:
     """Check that jobs are alike enough for one array; ``array_of`` also checks parameters and size.
 
     Raises:
-        SpecError: a job cannot be in an array, or it cannot be in the same array as the first job.
+        SpecError: A job cannot be in an array, or it cannot be in the same array as the first job.
     """
     _alike(resolve(job.to_dict()) for job in jobs)
 
@@ -124,7 +125,7 @@ def _shared(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Check that jobs are alike, also in their secrets; return the shared fields. Errors show no secrets."""
+    """Check that jobs and their secrets are alike; return the shared fields. Errors show no secrets."""
     first: dict[str, Any] | None = None
     first_name = ""
     for document in documents:
@@ -162,7 +163,7 @@ def _auth(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parameters with equal values in all jobs; commands already contain the other values."""
+    """Return the parameters that are equal in all jobs. Commands already contain the other values."""
     given = [document.get("parameters") or {} for document in documents]
     common = {
         key: value
@@ -201,7 +202,7 @@ def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
 def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
     """Return the names of an array's jobs, in the order of their indexes; None if it is not an array.
 
-    ``array`` is the job protocol as a server stores it.
+    ``array`` is the stored job protocol from a server.
     """
     for role in mapping_of(array, "taskRoles").values():
         commands = list_of(role, "commands")
@@ -211,9 +212,9 @@ def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
 
 
 def job_in(array: Mapping[str, Any], index: int) -> dict[str, Any]:
-    """Return the job protocol of an array's instance, as a job of one instance with the command of its job.
+    """Return the job protocol of an array's instance, as a job with one instance and its own command.
 
-    ``array`` is the job protocol as a server stores it. If it is not an array, it is returned unchanged.
+    ``array`` is the stored job protocol from a server. If it is not an array, it is returned unchanged.
     """
     names = jobs_in(array)
     if names is None or index >= len(names):
@@ -224,12 +225,12 @@ def job_in(array: Mapping[str, Any], index: int) -> dict[str, Any]:
     text = text.replace(_MARK, _unpacked(commands[-1]) or _MARK, 1)
     text = _ESCAPED.sub(lambda found: _CHARACTERS[found[1]], text).removeprefix(_ERREXIT)
     own = {**role, "instances": 1, "commands": [text]}
-    own.pop("completion", None)  # that of the array, in which no instance decides
+    own.pop("completion", None)  # the array's value, with which no instance ends the job
     return {**array, "name": names[index], "taskRoles": {label: own}}
 
 
 def _unpacked(command: str) -> str | None:
-    """Return the text that is packed in a command; None if there is none."""
+    """Return the string that is packed in a command; None if there is none."""
     found = _TABLE.search(command)
     try:
         return None if found is None else gzip.decompress(base64.b64decode(found[1])).decode("utf-8", _BYTES)
@@ -241,7 +242,7 @@ def _line(document: dict[str, Any]) -> str:
     """Return a job's line of the table, ``NAME:COMMAND``. The command is escaped for ``printf %b``."""
     name = str(document["name"])
     (text,) = entrypoints(document).values()
-    text = f"{_ERREXIT}{text}"  # servers of 0.15 and 0.16 do not set this, but join commands by &&
+    text = f"{_ERREXIT}{text}"  # servers of 0.15 and 0.16 do not set this but join commands with &&
     return f"{name}:" + text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
 
 
@@ -263,7 +264,7 @@ def _own_line(lines: Sequence[str]) -> str:
 
 
 def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
-    """Yield commands that set the variables of an instance as they are in a job of one instance."""
+    """Yield commands that set the variables of an instance to their values in a job with one instance."""
     role = folded(label)
     place = {"role": role, "index": 0}
     own_name = f'"${{{_JOB}%%~*}}~${{luigi_pai_line%%:*}}"'

@@ -1,1 +1,1 @@
-"""Text formats as the servers' JavaScript reads and writes them: YAML, mustache, JSON, numbers; and shell."""
+"""Formats that the servers' JavaScript reads and writes (YAML, mustache, JSON, numbers), and shell."""

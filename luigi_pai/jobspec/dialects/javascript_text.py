@@ -1,4 +1,4 @@
-"""Numbers and texts as JavaScript writes them."""
+"""Formats numbers and other values like JavaScript."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SMALLEST_PLAIN_EXPONENT = -6
 
 
 def javascript_number(value: float) -> int | float:
-    """Return a double as JSON.stringify writes it: as an integer if it is whole and below 1e21.
+    """Convert a double like JSON.stringify: to an integer if it is whole and below 1e21.
 
     Such an integer has at most 17 significant digits, then zeros: 2**67 is 147573952589676410000.
     """
@@ -21,7 +21,7 @@ def javascript_number(value: float) -> int | float:
 
 
 def javascript_text(value: Any) -> str:
-    """Return a JSON value as String(value) writes it: ``true``, ``1e+21``, ``a,b``, ``[object Object]``."""
+    """Format a JSON value like String(value): ``true``, ``1e+21``, ``a,b``, ``[object Object]``."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -19,14 +19,14 @@ _MISTAKES: Final = (
     (re.compile(r",\s*[}\]]"), "JSON has no comma after the last item; remove it"),
     (re.compile(r"[\n\t]"), r"a line break or a tab is in a text; write \n or \t"),
 )
-"""What is at the place of an error, and its message."""
+"""The characters at the position of an error, and the message about them."""
 
 
 def read_json(text: str, source: str) -> Any:
-    """Return the value of a JSON text.
+    """Parse JSON and return its value.
 
     Raises:
-        SpecError: the text is not JSON. The error has one problem, which has a line if the line is known.
+        SpecError: ``text`` is not JSON. The error has one problem, with the line if the line is known.
     """
     try:
         return json.loads(
@@ -36,7 +36,7 @@ def read_json(text: str, source: str) -> Any:
         problem = _problem(text, error)
     except (RecursionError, ValueError) as error:
         if str(error) == _TWICE:
-            read_yaml(text, source)  # refuses such a key, with its lines
+            read_yaml(text, source)  # refuses repeated keys, with their lines
         problem = Problem("", f"cannot be read as JSON: {error}")
     raise SpecError(source, [problem])
 

@@ -1,4 +1,4 @@
-"""Parser of the template language of commands: mustache 2.3 with ``<% %>`` as tags.
+"""Parses the template language of commands: mustache 2.3 with ``<% %>`` as tags.
 
 The server fills in names and removes every other kind of tag: sections with their content, partials,
 comments, unescaped names. Of these kinds, a job may have only comments (``templates.references`` refuses the
@@ -23,7 +23,7 @@ _OPENING_KINDS = ("#", "^", "/", ">", "{", "&", "=", "!")
 
 
 ABSENT: Final = object()
-"""The value of a name that refers to nothing."""
+"""The value of a name that does not refer to anything."""
 
 
 class TemplateError(ValueError):
@@ -36,7 +36,7 @@ class Tag:
 
     Attributes:
         kind: ``name`` if the tag is a name; for any other tag, the character after ``<%``, such as ``#``.
-        value: the content of the tag, without this character.
+        value: The content of the tag, without this character.
     """
 
     kind: str
@@ -44,10 +44,10 @@ class Tag:
 
 
 def parse(template: str) -> list[str | Tag]:
-    """Split a template into texts and tags. What is inside sections is left out.
+    """Split a template into strings and tags. The content of sections is left out.
 
     Raises:
-        TemplateError: a tag is not closed.
+        TemplateError: A tag is not closed.
     """
     found: list[str | Tag] = []
     depth = at = 0
@@ -73,7 +73,7 @@ def parse(template: str) -> list[str | Tag]:
 
 
 def shown(text: str) -> str:
-    """Return the beginning of a tag, in one line, so that a reader can find the tag."""
+    """Return the start of a tag in one line, so that a reader can find the tag."""
     line = " ".join(text.split())
     return line if len(line) <= 40 else f"{line[:40]}..."  # noqa: PLR2004  enough to find it by
 
@@ -87,7 +87,7 @@ def steps(name: str) -> list[str]:
 def look_up(view: Any, path: list[str]) -> Any:
     """Return the value under a path of keys and indexes, or ``ABSENT``.
 
-    The server also looks up ``length`` and the characters of texts, but no job refers to these.
+    The server also looks up ``length`` and the characters of strings, but no job refers to these.
     """
     value: Any = view
     for step in path:

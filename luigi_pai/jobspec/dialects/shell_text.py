@@ -1,8 +1,8 @@
 """The part of the shell's grammar that decides how a command ends: quotes, comments, here-documents.
 
-A rest-server puts text after a command, so that the command's end decides what the shell makes of both. The
-reader is made for that question: it follows bash where a quote, a comment, a here-document or a parenthesis
-starts and ends, and knows no keywords.
+A rest-server appends to a command, so the end of the command decides how the shell reads both. The parser
+here is made for this purpose: like bash, it finds where a quote, a comment, a here-document or a parenthesis
+starts and ends, but it knows no keywords.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _DELIMITER = r"""(?:\\.|'[^'\n]*'|"[^"\n]*"|[^\s'"\\;&|<>()])+"""
-_BACKQUOTED = r"`(?:\\[\s\S]|[^`\\])*`"  # bash looks for the second backquote only
+_BACKQUOTED = r"`(?:\\[\s\S]|[^`\\])*`"  # bash searches only for the second backquote
 _ANY = r"""(?P<open>\$\(\(|\$\(|\$\{|") | (?P<other>[\s\S])"""
 _COMMAND = re.compile(
     rf"""(?P<word>[^\s\\'"`$();|&<>\#]+) |
@@ -41,7 +41,7 @@ _INSIDE: Final = {
     "${": ("}", _PARAMETER),
     '"': ('"', _QUOTED),
 }
-"""What opens something: what closes it, and the tokens inside."""
+"""Opening token -> its closing token and the tokens inside."""
 _CARRIAGE_RETURN = re.compile(r"\r+(?=\n|\Z)")
 _STATUS = "\n(exit $?)"
 _STRICT = "bash -e -o pipefail -c $'"
@@ -52,12 +52,12 @@ class Ending:
     """How a command ends.
 
     Attributes:
-        end: index after the last word or operator; blanks, ``;``, line breaks and comments may follow.
-        operator: ``&``, ``|``, ``|&``, ``&&`` or ``||`` if it is last; a backslash; or empty.
-        unclosed: what is not closed, such as ``'``, ``$(`` or ``<<EOF``; empty if everything is.
-        is_here_document: whether the last line is the last one of a here-document.
-        bare: the command with ``_`` for each character of quoted strings and parentheses, and blanks for
-            comments and here-documents, so that an index in it is one in the command.
+        end: The index after the last word or operator; blanks, ``;``, line breaks and comments may follow.
+        operator: The last token if it is ``&``, ``|``, ``|&``, ``&&``, ``||`` or a backslash; else empty.
+        unclosed: The token that is not closed, such as ``'``, ``$(`` or ``<<EOF``; empty if all are closed.
+        is_here_document: Whether the last line is the last line of a here-document.
+        bare: The command with ``_`` for each character of quoted strings and parentheses, and blanks for
+            comments and here-documents, so that indexes are the same as in the command.
     """
 
     end: int
@@ -73,15 +73,15 @@ def ending(command: str) -> Ending:
 
 
 def with_line_feeds(command: str) -> str:
-    """Return a command whose lines end with LF, and not with CR LF, which the shell reads as CR and LF."""
+    """Return a command whose lines end with LF instead of CR LF, because the shell does not ignore CR."""
     return _CARRIAGE_RETURN.sub("", command) if "\r" in command else command
 
 
 def repaired(command: str) -> str:
-    """Return a command that means the same, and to which a server of 0.7 or 0.8 can append `` || exit $?``.
+    """Return an equivalent command to which a server of 0.7 or 0.8 can append `` || exit $?``.
 
-    Line breaks, ``;`` and comments at the end are removed. The last line of a here-document stays a line by
-    itself. All other commands are returned unchanged.
+    Line breaks, ``;`` and comments at the end are removed. The last line of a here-document stays on its own
+    line. All other commands are returned unchanged.
     """
     command = with_line_feeds(command)
     if "#" not in command and "<<" not in command and command.rstrip(" \t")[-1:] not in ("\n", ";"):
@@ -95,7 +95,7 @@ def repaired(command: str) -> str:
 
 
 def strict(command: str) -> str:
-    """Return the command, in one line, that runs a command under ``set -e -o pipefail`` on every release.
+    """Return a one-line command that runs a command under ``set -e -o pipefail`` on every release.
 
     In the script of 0.9 to 0.14, ``set -e`` has no effect, so a separate bash runs the command.
     """
@@ -104,7 +104,7 @@ def strict(command: str) -> str:
 
 
 def strict_command(command: str) -> str | None:
-    """Return the command that ``strict`` was given; None for a command that ``strict`` has not returned."""
+    """Return the command that was passed to ``strict``, given its result; None for any other command."""
     escaped = command.removeprefix(_STRICT)[:-1].replace(r"\'", "'")
     with contextlib.suppress(ValueError):  # raised for similar commands that users write
         found = str(json.loads(f'"{escaped}"'))
@@ -113,7 +113,7 @@ def strict_command(command: str) -> str | None:
 
 
 def packed(content: bytes) -> str:
-    """Return a command that prints content, which it carries in compressed form."""
+    """Return a command that contains compressed content and prints it."""
     data = base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
     return f"echo {data} | base64 -d | gzip -d"
 
@@ -123,7 +123,7 @@ class _Reader:
         self._text = text
         self._at = self._end = 0
         self._operator = ""
-        self._open: list[tuple[str, str, re.Pattern[str]]] = []  # what is open, the innermost last
+        self._open: list[tuple[str, str, re.Pattern[str]]] = []  # open tokens, the innermost last
         self._here: list[tuple[str, str]] = []  # here-documents that start at the next line
         self._is_here_document = self._in_word = False
         self._bare = ""
@@ -140,7 +140,7 @@ class _Reader:
         return Ending(self._end, self._operator, unclosed, self._is_here_document, self._bare)
 
     def _step(self) -> str:
-        """Read a token; return what can never be closed, or an empty string."""
+        """Read a token; return it if it can never be closed, or else an empty string."""
         _opener, closer, pattern = self._open[-1] if self._open else ("", "", _COMMAND)
         if closer and self._text.startswith(closer, self._at):
             self._open.pop()
@@ -193,7 +193,7 @@ class _Reader:
             self._bare += bare
 
     def _line_break(self) -> str:
-        """Read a line break, and the here-documents that start after it."""
+        """Read a line break and the here-documents that start after it."""
         self._at += 1
         self._in_word = False
         self._note("\n")

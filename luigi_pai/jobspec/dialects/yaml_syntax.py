@@ -1,12 +1,12 @@
-"""The nodes and scalars of a YAML text as the servers' js-yaml reads them, composed by PyYAML.
+"""Parses the nodes and scalars of YAML like the servers' js-yaml, with PyYAML.
 
-Three methods of PyYAML's scanner are overridden: for tabs between tokens, tabs within plain
-scalars, and blanks before a line break within quotes. Characters that PyYAML and js-yaml treat
-differently are replaced before PyYAML reads the text, and put back afterwards.
+Three methods of PyYAML's scanner are overridden: for tabs between tokens, tabs within plain scalars, and
+blanks before a line break within quotes. Characters that PyYAML and js-yaml treat differently are replaced
+before PyYAML reads the document and restored afterwards.
 
 OpenPAI 0.15 to 1.8 and LTP 1.0 use js-yaml 3, LTP 1.1 and later use js-yaml 4. A scalar that these two read
 differently is refused. The patterns of scalars are js-yaml's (``lib/type/int.js``, ``float.js`` and
-``timestamp.js``). Problems are described without quoting the text, because it may contain a secret.
+``timestamp.js``). Messages do not quote the document, because it may contain a secret.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
 MAX_DEPTH = 100
-"""Largest number of nested levels in a document."""
+"""Maximum number of nested levels in a document."""
 
 TOO_DEEP = f"this is nested more than {MAX_DEPTH} levels deep, which no job is; it is not read further"
 """Message for a part that is more than ``MAX_DEPTH`` levels deep."""
@@ -41,7 +41,7 @@ BAD_TAG = (
 """Message for a tag that is unknown or does not fit its value."""
 
 QUOTE_TEXT = "if a text is meant, put it into quotes"
-"""Advice for a value that is not read as a text."""
+"""Advice for a value that is not read as a string."""
 
 _OPEN_QUOTE = "the quote that begins here is never closed"
 _KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
@@ -53,7 +53,7 @@ _INDENTATION = (
     "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
 )
 _AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
-"""Messages for mistakes that PyYAML notices late, so that their place is the error's ``context_mark``."""
+"""Messages for mistakes that PyYAML notices late; their position is the error's ``context_mark``."""
 
 _MESSAGES = (
     (
@@ -76,11 +76,11 @@ _MESSAGES = (
     ("found undefined alias", _ANCHOR),
     ("but found another document", "a second document begins here; a job is one document"),
 )
-"""Pairs: part of a PyYAML message, and our message. ``_from_pyyaml`` has a message for all other cases."""
+"""Pairs of a part of a PyYAML message and our message. ``_from_pyyaml`` has a message for other cases."""
 
 
 class YamlError(Exception):
-    """A problem at which the reading of a text ends."""
+    """A problem that ends the parsing of a document."""
 
     def __init__(self, message: str, line: int, column: int = 0, path: Path = ()) -> None:
         self.problem = yaml_problem(message, line, column, path)
@@ -99,7 +99,7 @@ def place_of(mark: Any) -> tuple[int, int]:
 
 
 def _from_pyyaml(error: Any, text: str) -> YamlError:
-    """Convert an error of PyYAML to a YamlError; an odd character in the two last lines read is its place."""
+    """Convert an error of PyYAML to a YamlError. An odd character in the last two lines is its position."""
     found = error.problem or ""
     mark = error.problem_mark or error.context_mark
     message = next((message for part, message in _MESSAGES if part in found), None)
@@ -116,12 +116,12 @@ def _from_pyyaml(error: Any, text: str) -> YamlError:
 
 _REPLACED = re.compile(
     "[\x85\u2028\u2029]"  # line breaks for PyYAML, but not for js-yaml
-    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a text, which PyYAML may read as a key's mark
+    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a string, which PyYAML may read as a key's mark
 )
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's composer, but with other tags for nodes to which the text gives no tag.
+    """PyYAML's composer, but with different tags for nodes without a tag in the document.
 
     The tag is ``!`` for a scalar in quotes or in a block (``|``, ``>``), and empty for all other nodes.
     """
@@ -135,7 +135,7 @@ class _Loader(yaml.SafeLoader):
         super().__init__(_REPLACED.sub(lambda match: replacements[match[0]], text))
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a node. Refuse the tag ``!``, and a node that is nested too deep."""
+        """Compose a node. Refuse the tag ``!`` and nodes that are nested too deeply."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's
         if getattr(event, "tag", None) == "!":
             raise YamlError(BAD_TAG, *place_of(event.start_mark))
@@ -147,18 +147,18 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def compose_scalar_node(self, anchor: Any) -> Any:
-        """Compose a scalar, with the replaced characters put back."""
+        """Compose a scalar, and restore the replaced characters."""
         node = super().compose_scalar_node(anchor)
         node.value = node.value.translate(self._originals)
         return node
 
     def resolve(self, kind: Any, _value: Any, implicit: Any) -> Any:
-        """Return the tag to set for a node to which the text gives no tag."""
+        """Return the tag for a node without a tag in the document."""
         return "!" if kind is yaml.ScalarNode and not implicit[0] else ""
 
     def scan_to_next_token(self) -> None:
-        """Skip tabs in addition to what PyYAML skips. Refuse a tab that indents something."""
-        if self.flow_level > MAX_DEPTH:  # here too, because PyYAML scans nested [ before it composes nodes
+        """Skip tabs in addition to the characters that PyYAML skips. Refuse tabs in the indentation."""
+        if self.flow_level > MAX_DEPTH:  # also here, because PyYAML scans nested [ before it composes nodes
             raise YamlError(TOO_DEEP, *place_of(self))
         super().scan_to_next_token()
         while self.peek() == "\t":
@@ -183,14 +183,14 @@ class _Loader(yaml.SafeLoader):
         return [blanks, *super().scan_flow_scalar_spaces(double, start_mark)]
 
     def _blanks(self) -> str:
-        """Return the blanks and tabs that come next in the text."""
+        """Return the blanks and tabs that come next in the document."""
         length = 0
         while self.peek(length) in " \t":
             length += 1
         return str(self.prefix(length))
 
     def _check_indentation(self) -> None:
-        """Refuse the tab that comes next in the text if it indents something."""
+        """Refuse the tab that comes next in the document if it is in the indentation."""
         line_before = self.buffer[self.pointer - self.column : self.pointer]
         if (
             not self.flow_level
@@ -202,10 +202,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def compose(text: str) -> Any:
-    """Return PyYAML's root node of the only document in a text; None if the text has no document.
+    """Return PyYAML's root node of the only document in ``text``; None if there is no document.
 
     Raises:
-        YamlError: the text is not YAML, has several documents, or has a character that no server accepts.
+        YamlError: ``text`` is not YAML, has several documents, or has a character that no server accepts.
     """
     text = text.removeprefix("\ufeff")
     if text and text[-1] not in "\r\n":
@@ -233,7 +233,7 @@ def compose(text: str) -> Any:
 
 
 MERGE = "<<"
-"""The plain key whose value is merged into the mapping that has the key."""
+"""The plain key whose value is merged into the mapping with the key."""
 
 _WORDS = {
     **dict.fromkeys(("~", "null", "Null", "NULL", ""), None),
@@ -251,7 +251,7 @@ _DIFFERENT = re.compile(
 )
 _DATE = re.compile(r"(?!00)[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(
-    r"""00[0-9]{2}-[0-9]{2}-[0-9]{2}  # JavaScript takes the year 00YY for 19YY
+    r"""00[0-9]{2}-[0-9]{2}-[0-9]{2}  # JavaScript reads the year 00YY as 19YY
       | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?
         (?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::[0-9]{2})?))?""",
     re.VERBOSE,
@@ -273,16 +273,16 @@ _REAL = re.compile(
 
 
 class UnclearScalarError(ValueError):
-    """A scalar that OpenPAI and LTP, or servers and people, read differently. The message omits the value."""
+    """A scalar that OpenPAI and LTP, or servers and people, read differently. The message has no value."""
 
 
 def plain_value(text: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]:
-    """Return the value of a scalar that has neither quotes nor a tag, and whether it is a date.
+    """Return the value of a scalar without quotes and tag, and whether it is a date.
 
-    ``js_yaml_4`` is whether js-yaml 4 reads it, and not js-yaml 3; None if that is not known.
+    ``js_yaml_4`` is whether js-yaml 4 reads it instead of js-yaml 3; None if that is not known.
 
     Raises:
-        UnclearScalarError: js-yaml 3 and 4 read it differently, and the version is not known; or it is a
+        UnclearScalarError: Js-yaml 3 and 4 read it differently and the version is not known, or it is a
             date with a time, a date that does not exist, or a date before the year 100.
     """
     if text in _WORDS:
@@ -298,7 +298,7 @@ def plain_value(text: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]
         )
     is_date = _DATE.fullmatch(text) is not None
     if is_date:
-        with contextlib.suppress(ValueError):  # a text such as 2024-02-30 is refused below
+        with contextlib.suppress(ValueError):  # a value such as 2024-02-30 is refused below
             return f"{date.fromisoformat(text)}T00:00:00.000Z", True
     if is_date or _TIME.fullmatch(text):
         raise UnclearScalarError(f"the server takes this for a time, and converts it to UTC; {QUOTE_TEXT}")

@@ -1,4 +1,4 @@
-"""Reading and writing of YAML, with the values that the rest-servers read from a text.
+"""Reads and writes YAML with the same values that the rest-servers read.
 
 Servers read a job with js-yaml, which follows neither YAML 1.1 nor 1.2. For example, ``yes`` is a string,
 a date is a time in UTC, and ``017`` is 15 in js-yaml 3, but 17 in js-yaml 4 (see ``yaml_syntax``). All
@@ -35,7 +35,7 @@ from luigi_pai.jobspec.paths import path_text
 if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
-    Entries = dict[str, tuple[int, Any]]  # key -> line of the key, and the node of its value
+    Entries = dict[str, tuple[int, Any]]  # key -> line of the key and node of its value
 
 _TAG = "tag:yaml.org,2002:"
 _TYPES = {"null": (type(None),), "bool": (bool,), "int": (int,), "float": (int, float)}
@@ -51,23 +51,23 @@ _LONGEST_CACHED = 1000  # characters
 
 
 class Document:
-    """A YAML document as servers read it. In its value, each alias is replaced by a copy of its node's value.
+    """A YAML document, read like the servers do. Each alias is replaced by a copy of its node's value.
 
     Args:
-        text: one YAML document.
-        source: the name of the text's file; empty if there is no file.
-        js_yaml_4: see ``read_yaml``.
+        text: One YAML document.
+        source: The name of the document's file; empty if there is no file.
+        js_yaml_4: See ``read_yaml``.
 
     Raises:
-        YamlError: the text is not YAML, or servers refuse it.
+        YamlError: ``text`` is not YAML, or servers refuse it.
 
     Attributes:
-        text, source: the arguments of the constructor.
-        value: the document's value, in the types of JSON: dict, list, str, int, float, bool, None.
-        lines: path of each value -> the line of its key, or of the value itself if it is an item of a list.
+        text, source: The arguments of the constructor.
+        value: The document's value, in the types of JSON: dict, list, str, int, float, bool, None.
+        lines: Path of each value -> the line of its key, or of the value itself if it is an item of a list.
             The first line is 1.
-        warnings: scalars that the server reads in a surprising way, such as a date as a time in UTC.
-        problems: scalars and keys whose values servers lose or change, or whose values depend on the server.
+        warnings: Scalars that the server reads in a surprising way, such as a date as a time in UTC.
+        problems: Scalars and keys whose values servers lose or change, or whose values depend on the server.
     """
 
     def __init__(self, text: str, source: str = "", *, js_yaml_4: bool | None = None) -> None:
@@ -115,7 +115,7 @@ class Document:
             raise _error(node, BAD_TAG, path)
 
     def _entries_of(self, node: Any, path: Path) -> Entries:
-        """Return the entries of a mapping, with those that ``<<`` merges into it."""
+        """Return the entries of a mapping, including those that ``<<`` merges into it."""
         if id(node) in self._entries:
             return self._entries[id(node)]
         self._check_tag(node, "map", path)
@@ -141,7 +141,7 @@ class Document:
         return entries
 
     def _key(self, node: Any, path: Path) -> str:
-        """Return the text that JavaScript makes of a key."""
+        """Convert a key to a string like JavaScript."""
         if not isinstance(node, yaml.ScalarNode):
             raise _error(
                 node, "a list or a mapping cannot be a key; put a text with brackets into quotes", path
@@ -174,7 +174,7 @@ class Document:
 
     def _plain(self, node: Any, path: Path) -> tuple[Any, bool]:
         """Return the value of a scalar, and whether it is a date."""
-        try:  # JavaScript's escapes may write one character as two surrogates, which this joins
+        try:  # JavaScript's escapes may write one character as two surrogates; join them
             text = node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
             raise _error(node, "half a character (a lone surrogate) is in this text", path) from None
@@ -206,20 +206,20 @@ def _error(node: Any, message: str, path: Path) -> YamlError:
 def read_yaml(
     text: str, source: str = "", *, lenient: bool = False, js_yaml_4: bool | None = None
 ) -> Document:
-    """Read a YAML text as the rest-servers do.
+    """Read YAML like the rest-servers.
 
     Args:
-        text: one YAML document.
-        source: a file's name, for errors.
-        lenient: whether a value that servers misread is only reported in the document's ``problems``, and
-            raises no error. A number in the document may then be infinite or NaN.
-        js_yaml_4: whether the server has js-yaml 4, and not js-yaml 3; if it is None, a value that these two
+        text: One YAML document.
+        source: The name of the file, for errors.
+        lenient: Whether a value that servers misread is only reported in the document's ``problems`` instead
+            of raising an error. A number in the document may then be infinite or NaN.
+        js_yaml_4: Whether the server has js-yaml 4 instead of js-yaml 3. If None, a value that these two
             read differently is a problem.
 
     Raises:
-        SpecError: the text is not YAML, a server refuses it, or servers misread a value. The error has all
-            problems, with their lines; if a problem ends the reading, it has only this problem. It never
-            quotes the text, which may be secret.
+        SpecError: ``text`` is not YAML, a server refuses it, or servers misread a value. The error contains
+            all problems with their lines, or only the problem that ended the parsing. It never quotes the
+            document, which may contain secrets.
     """
     try:
         document = Document(text, source, js_yaml_4=js_yaml_4)
@@ -231,7 +231,7 @@ def read_yaml(
 
 
 def decoded(content: bytes, source: str) -> str:
-    """Decode the content of a file. Raise SpecError, with the line, if the content is not UTF-8."""
+    """Decode the content of a file; raise SpecError with the line if the content is not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -240,7 +240,7 @@ def decoded(content: bytes, source: str) -> str:
 
 
 def write_yaml(value: Any) -> str:
-    """Return a value of JSON's types as YAML, from which PyYAML, js-yaml 3 and js-yaml 4 read this value.
+    """Write a value of JSON's types as YAML that PyYAML, js-yaml 3 and js-yaml 4 read as the same value.
 
     Keys keep their order. A string of several lines is written as a block if a block preserves it exactly.
     """
@@ -249,7 +249,7 @@ def write_yaml(value: Any) -> str:
 
 
 def _write(value: Any, indent: str, lines: list[str]) -> bool:
-    """Append the lines that PyYAML writes; return False for a value that PyYAML itself must write."""
+    """Append the same lines that PyYAML writes; return False for a value that PyYAML itself must write."""
     if not _has_items(value):
         return False
     is_dict = isinstance(value, dict)
@@ -292,10 +292,10 @@ def _dumped(value: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's emitter, adapted to quote every text that PyYAML or a js-yaml may read as a number or date."""
+    """PyYAML's emitter, but it quotes every string that PyYAML or js-yaml may read as a number or date."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
-        """Indent the items of a list that is in a mapping, because PyYAML does not indent them."""
+        """Indent the items of a list in a mapping, because PyYAML does not indent them."""
         super().increase_indent(flow, indentless=False)
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002

@@ -1,9 +1,9 @@
-"""Rules about how commands end, about line breaks in them, and about failures that a shell hides.
+"""Rules about the ends of commands, line breaks in them, and failures that a shell hides.
 
-Servers of 0.7 and 0.8 write ``COMMAND || exit $?`` and ``exit 0`` into a script, servers of 0.9 to 0.14
+Servers of 0.7 and 0.8 write ``COMMAND || exit $?`` and ``exit 0`` to a script. Servers of 0.9 to 0.14 write
 ``eval COMMAND || exit $?``, with a backslash before each special character
 (``rest-server/src/templates/dockerContainerScript.mustache``, ``config/index.js``). Later servers write the
-commands of a role as the last lines of a script; 0.15 and 0.16 join them by ``&&``.
+commands of a role as the last lines of a script; 0.15 and 0.16 join them with ``&&``.
 
 The shells of OpenPAI 0.7 to 0.14 have neither ``errexit`` nor ``pipefail``. A v1 job keeps this on later
 servers, and job protocols have it on 0.15 and 0.16.
@@ -42,13 +42,13 @@ _PROGRAM = re.compile(r"\s*(?:(?:[-!]\S*|\w+\+?=\S*|sudo|time|env|nohup)\s+)*([^
 _COMPOUND = re.compile(r"(?:^|[;&|\n])\s*(?:if|for|while|until|case|select)\s|[{}]")
 
 _LOOP = re.compile(r"\bfor\s[^;\n]*[;\n]\s*do\s((?:(?!\b(?:do|if|case|exit|break)\b)[^|&])*?)[;\n]\s*done\b")
-"""A loop whose commands all run, and whose last one decides, but for each round only in the last round."""
+"""A loop in which all commands run, but only the last command of the last round decides."""
 
 _PIPEFAIL = re.compile(r"\bpipefail\b|\bPIPESTATUS\b")
 _OWN_DECISION = re.compile(
     r"\bset\s(?:[^;&|\n]*\s)?[-+](?:\w*e|\w*o\s+errexit)|\btrap\s|\$\?|[;\n]\s*exit\b[^;&|\n]*\s*$"
 )
-"""A command in which it is found decides by itself what a failure leads to."""
+"""A command with a match handles failures by itself."""
 
 _SOURCE = r"echo|printf|cat|yes|true|:|ls|env|ps|seq|date|hostname|grep"
 _HARMLESS = {
@@ -58,7 +58,7 @@ _HARMLESS = {
         r"|sleep|pwd|read|exit|exec|test|\[\[?|nvidia-smi|kill|wait"
     ),
 }
-"""Programs whose failure matters little on the left of a pipe, and before other commands."""
+"""Programs whose failure hardly matters on the left of a pipe or before other commands."""
 
 _WHY = {
     "pipe": "a pipe returns the exit code of its last program; add set -o pipefail; at the start",
@@ -71,7 +71,7 @@ def config_ending_findings(path: Path, role: object, command: str, release: str 
     """Yield warnings about the command of a role of a v1 job config.
 
     ``role`` is the role's name. ``release`` is the cluster's release. If it is None, the warnings name the
-    releases that they are about.
+    releases that they apply to.
     """
     sent, number = repaired(command), (0,) if release is None else release_number(release)
     if not sent.strip():
@@ -145,7 +145,7 @@ def _last_findings(path: Path, last: Ending, of_background: str = "") -> Iterato
 
 
 def _why_repaired(command: str, appends: str) -> str:
-    """Return why a command fails, or hides its failure, on releases that append ``|| exit $?`` to it."""
+    """Return why a command fails or hides its failure on releases that append ``|| exit $?`` to it."""
     how = _how_it_ends(command, ending(command)) or "a line break"
     does = {
         "a comment": "so that the job succeeds even if the command fails",
@@ -155,7 +155,7 @@ def _why_repaired(command: str, appends: str) -> str:
 
 
 def _how_it_ends(text: str, last: Ending) -> str:
-    """Return what a command ends with, if nothing can be appended to it; empty for other commands."""
+    """Return the end of a command to which nothing can be appended; empty for other commands."""
     if last.is_here_document:
         return "a here-document"
     rest = text[last.end :].strip(" \t")
@@ -175,9 +175,9 @@ def _hidden_failure_findings(
 ) -> Iterator[Finding]:
     """Yield a warning about the first program whose failure a pipe hides, and the first in a sequence.
 
-    Of commands with compound statements, only a loop is read, and of it only the program that ends a round.
-    Programs before ``||`` are left out. The lines of ``command`` end with LF; for ``bare``, see ``Ending``.
-    ``remedy`` is added to the message.
+    Of the compound statements, only loops are checked, and only the program that ends a round. Programs
+    before ``||`` are not checked. The lines of ``command`` end with LF; for ``bare``, see ``Ending``.
+    ``remedy`` is appended to the message.
     """
     bare = _CONTINUED.sub(lambda found: re.sub(r"[\\\n]", " ", found[0]), bare).rstrip("; \n")
     pipes_hide, sequences_hide = not _PIPEFAIL.search(command), not _OWN_DECISION.search(command)
@@ -189,7 +189,7 @@ def _hidden_failure_findings(
             yield warning(path, f"{text}{remedy}")
         return
     hidden: dict[str, str] = {}
-    then = ""  # what follows the and-or list
+    then = ""  # the token after the and-or list
     for part in reversed(list(_PART.finditer(bare))):
         separator = (part[2] or "").strip() or "\n"
         if part[2] and separator not in ("&&", "|", "|&"):

@@ -1,7 +1,7 @@
-"""Rules about texts that servers accept, but with which a job fails, or succeeds without its result.
+"""Rules about strings that servers accept, but with which a job fails or succeeds without its result.
 
-They find commands with variables that no OpenPAI has, or with braces that nothing fills in, and images and
-folders that cannot be found. The rules are for v1 job configs and job protocols.
+They find commands with variables that no OpenPAI has or with braces that are never filled in, and images and
+folders that cannot exist. The rules apply to v1 job configs and job protocols.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
 _SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # variables set by PAI_X=... or by `read PAI_X`
 _FOLDER_OF_V1 = re.compile(r"\$(?:\{PAI_(?:OUTPUT|DATA|CODE)_DIR[}/%#]|PAI_(?:OUTPUT|DATA|CODE)_DIR\b)")
-_LOCAL_MOUNTS = "LUIGI_PAI_MOUNTS"  # set by the local server only; commands use it as ${LUIGI_PAI_MOUNTS:-}
+_LOCAL_MOUNTS = "LUIGI_PAI_MOUNTS"  # set only by the local server; commands use it as ${LUIGI_PAI_MOUNTS:-}
 _IMAGE_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*(?:/|$)")  # such as HDFS_URI/code, which somebody fills in
 _NO_HDFS = re.compile(r"(?:https?|ftp|file|git|ssh)://|[A-Za-z]:\\|(?![/$<]|[A-Za-z][\w+.-]*://)")
@@ -36,12 +36,12 @@ class _Rule(NamedTuple):
     """A piece of a command that is probably a mistake.
 
     Attributes:
-        message: of the warning; a format string for the piece, the first group of the pattern and what
-            ``command_findings`` adds.
-        pattern: of the piece. A match without text in its first group does not count.
-        formats: of the jobs that the rule is about.
-        is_bare: whether only a piece outside quotes counts.
-        unless: pattern of the words for which such a piece is right.
+        message: The message of the warning: a format string for the piece, the first group of the pattern and
+            the values that ``command_findings`` adds.
+        pattern: The pattern of the piece. A match with an empty first group does not count.
+        formats: The formats of the jobs to which the rule applies.
+        is_bare: Whether only a piece outside of quotes counts.
+        unless: The pattern of the words for which such a piece is correct.
     """
 
     message: str
@@ -101,9 +101,9 @@ def command_findings(
     """Yield warnings about the commands of a role.
 
     Args:
-        commands: pairs of path and command, in the order in which the commands run.
-        environment: names of variables that the containers have besides the variables of OpenPAI.
-        references: whether the job's format has references, such as ``<% $parameters.KEY %>``.
+        commands: Pairs of path and command, in the order in which the commands run.
+        environment: The names of variables of the containers in addition to OpenPAI's variables.
+        references: Whether the job's format has references, such as ``<% $parameters.KEY %>``.
     """
     own = {_LOCAL_MOUNTS, *environment, *(name for _, text in commands for name in _SET.findall(text))}
     for path, text in commands:
@@ -123,7 +123,7 @@ def command_findings(
 
 
 def _found(rule: _Rule, text: str) -> re.Match[str] | None:
-    """Return the first piece of a command that a rule is about."""
+    """Return the first piece of a command to which a rule applies."""
     searched = re.compile(rule.pattern, re.DOTALL)
     if not searched.search(text) or re.search(rule.unless, text):
         return None
@@ -132,7 +132,7 @@ def _found(rule: _Rule, text: str) -> re.Match[str] | None:
 
 
 def image_findings(path: Path, image: object) -> Iterator[Finding]:
-    """Yield a finding if Docker cannot pull an image of this name."""
+    """Yield a finding if Docker cannot pull an image with this name."""
     if not isinstance(image, str) or not image.strip():
         return
     if scheme := _IMAGE_SCHEME.match(image.strip()):

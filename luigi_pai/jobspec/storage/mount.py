@@ -1,7 +1,7 @@
-"""The mount of a cluster's storage in containers, where it replaces the HDFS of OpenPAI 0.7.
+"""Mounts a cluster's storage in containers as a replacement for the HDFS of OpenPAI 0.7.
 
-A job of 0.7 names folders on HDFS, and its commands use ``hdfs dfs``. Mounted at ``/mnt/nfs1``, a storage has
-the same paths: ``$PAI_DEFAULT_FS_URI/p`` and ``/p`` are ``/mnt/nfs1/p``.
+A job of 0.7 names folders on HDFS, and its commands use ``hdfs dfs``. If a storage is mounted at
+``/mnt/nfs1``, you can use the same paths: ``$PAI_DEFAULT_FS_URI/p`` and ``/p`` are ``/mnt/nfs1/p``.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ UNNAMED_FOLDERS: Final = {
 }
 """Variable of a folder -> its value, as a word of the shell, in a job that does not name the folder.
 
-OpenPAI 0.7 has the same values, and makes the output folder in this case only.
+OpenPAI 0.7 has the same values, and creates the output folder only in this case.
 """
 
 MAKE_OUTPUT: Final = '(umask 0; mkdir -p "$PAI_OUTPUT_DIR") || true'
-"""Command that makes the output folder of a job that does not name one; everybody may write there."""
+"""Command that creates the output folder of a job that does not name one. All users may write there."""
 
 COPY_CODE: Final = (
     'cp -rHf "${PAI_CODE_DIR%/}" . || '
     '{ echo "luigi_pai: the code folder $PAI_CODE_DIR cannot be copied to $PWD" >&2; exit 1; }'
 )
-"""Command that copies the code folder into the working folder, also if a copy is there (a task's retry)."""
+"""Command that copies the code folder to the working folder, even if it has a copy (a task's retry)."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class StorageMount:
     """A storage that jobs mount.
 
     Attributes:
-        name: the storage's name on the cluster.
-        path: its absolute folder in containers, without a slash at the end; ``/mnt/NAME`` by default.
-        by_plugin: whether the runtime plugin ``teamwise_storage`` mounts it, as on 0.16 and 0.17. The plugin
-            mounts at the path of the cluster's configuration, which ``path`` must equal.
+        name: The storage's name on the cluster.
+        path: Its absolute path in containers, without a slash at the end; ``/mnt/NAME`` by default.
+        by_plugin: Whether the runtime plugin ``teamwise_storage`` mounts it (0.16 and 0.17). The plugin uses
+            the path in the cluster's configuration, which must be equal to ``path``.
     """
 
     name: str
@@ -74,9 +74,9 @@ class StorageMount:
 def with_storage(protocol: JobProtocol, mount: StorageMount) -> JobProtocol:
     """Return a copy of a protocol that also mounts a storage.
 
-    A protocol that mounts the storage already, at any path, is returned unchanged. So is one that asks for
-    the user's default storages, with ``storages: []`` or with the plugin without names: a name would replace
-    the default storages, so the storage is mounted only if it is one of them.
+    A protocol that already mounts the storage at any path is returned unchanged. So is a protocol that
+    requests the user's default storages, with ``storages: []`` or with the plugin without names: a name would
+    replace the default storages, so the storage is mounted only if it is one of them.
 
     If a protocol names its storages only for the plugin, the storage is added there on all releases. 1.0 and
     later mount such storages at ``/mnt/NAME``.
@@ -103,9 +103,9 @@ def with_storage(protocol: JobProtocol, mount: StorageMount) -> JobProtocol:
 
 
 def with_output(protocol: JobProtocol, mount: StorageMount, folder: str) -> JobProtocol:
-    """Return a copy of a protocol that mounts a storage, and whose roles know the output folder on it.
+    """Return a copy of a protocol that mounts a storage and exports the output folder on it to its roles.
 
-    If the protocol mounts the storage itself, the folder is below the path at which it does.
+    If the protocol itself already mounts the storage, the folder is below that mount path.
     """
     extras = protocol.extras
     listed = [] if isinstance(extras.storages, Unset) else extras.storages
@@ -117,7 +117,7 @@ def with_output(protocol: JobProtocol, mount: StorageMount, folder: str) -> JobP
 
 
 def exporting(protocol: JobProtocol, **words: str) -> JobProtocol:
-    """Return a copy of a protocol whose roles first export variables; ``words`` are words of the shell."""
+    """Return a copy of a protocol whose roles first export variables. ``words`` are words of the shell."""
     changed = copy.deepcopy(protocol)
     for role in changed.taskRoles.values():
         role.commands = [export(words), *role.commands]
@@ -130,7 +130,7 @@ def export(words: Mapping[str, object]) -> str:
 
 
 def container_path(path: str, mount: StorageMount) -> str:
-    """Return the path in containers of a path that a task may use.
+    """Convert a path that a task may use to the path in containers.
 
     ``$PAI_DEFAULT_FS_URI/p``, ``${PAI_DEFAULT_FS_URI}/p`` and ``/p`` become ``MOUNT/p``. ``MOUNT/p``,
     relative paths and URIs (``s3://b/p``, ``hdfs://HOST/p``) are returned unchanged.
@@ -141,12 +141,12 @@ def container_path(path: str, mount: StorageMount) -> str:
 
 
 def container_paths(paths: str, mount: StorageMount) -> str:
-    """Return the paths in containers of paths with commas between them."""
+    """Convert paths that are separated by commas to the paths in containers."""
     return re.sub(r"[^,\s][^,]*", lambda found: container_path(found[0], mount), paths)
 
 
 def shell_word(paths: str, mount: StorageMount, *, expand: bool) -> str:
-    """Return a word of the shell for paths in containers with commas between them.
+    """Convert paths that are separated by commas to paths in containers, as a word of the shell.
 
     If ``expand`` is true, the shell expands variables in the paths.
     """
@@ -158,7 +158,7 @@ def shell_word(paths: str, mount: StorageMount, *, expand: bool) -> str:
 
 @functools.cache
 def hdfs_command() -> str:
-    """Return the command that writes an ``hdfs`` and a ``hadoop`` command if the image has no ``hdfs``."""
+    """Return a command that writes an ``hdfs`` and a ``hadoop`` command if the image has no ``hdfs``."""
     unpack = packed(Path(__file__).with_name("hdfs_shim.sh").read_bytes())
     return (
         "command -v hdfs >/dev/null || "

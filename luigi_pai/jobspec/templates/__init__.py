@@ -1,1 +1,1 @@
-"""References and commands of a job protocol: search, checks, rendering."""
+"""Finds, checks and renders the references and commands of a job protocol."""

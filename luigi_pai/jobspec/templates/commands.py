@@ -1,7 +1,8 @@
-"""Rendering of a job protocol's commands, as the rest-server does it.
+"""Renders a job protocol's commands like the rest-server.
 
 The server fills in ``<% $parameters %>``, ``$script``, ``$output`` and ``$data``, and the runtime fills in
-``$secrets``. Servers up to 0.16 also fill in secrets, and join the commands by ``&&``, not by line breaks.
+``$secrets``. Servers up to 0.16 also fill in secrets, and join the commands with ``&&`` instead of line
+breaks.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ _FIELDS: Final = ("script", "output", "data")
 
 
 def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the command of each role as the rest-server of 0.17 and later renders it.
+    """Return the command of each role, rendered like on the rest-server of 0.17 and later.
 
     Args:
-        document: a valid job protocol.
+        document: A valid job protocol.
 
     Returns:
-        role -> command, in the order of the document.
+        Role -> command, in the order of the document.
 
     Raises:
-        SpecError: a tag is not closed. The server answers 500 to such a job.
+        SpecError: A tag is not closed. The server responds with 500 to such a job.
     """
     found: dict[str, str] = {}
     problems: list[Problem] = []
@@ -49,10 +50,10 @@ def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str
     """Return the single command that the rest-server renders from a role's commands.
 
     ``view`` contains the values that the role's references can refer to (see ``Views.of``). References to
-    secrets, and to names that have no value, stay references.
+    secrets and to names without a value are not replaced.
 
     Raises:
-        TemplateError: a tag is not closed.
+        TemplateError: A tag is not closed.
     """
     view = {key: value for key, value in view.items() if key != "$secrets"}
     parts = []
@@ -69,7 +70,7 @@ def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str
 
 
 def role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, str]]]:
-    """Return role -> (path, command) pairs. The default deployment's come before and after the role's own."""
+    """Return role -> (path, command) pairs. Commands of the default deployment surround the role's own."""
     around = _default_deployment(document)
     found: dict[str, list[tuple[Path, str]]] = {}
     for name, role in mapping_of(document, "taskRoles").items():
@@ -99,7 +100,7 @@ def _default_deployment(document: Mapping[str, Any]) -> tuple[int, Any] | None:
 
 
 class Views:
-    """Values that references in the commands of each role can refer to."""
+    """The values that references in the commands of each role can refer to."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document

@@ -1,16 +1,16 @@
-"""Resolution of ``require`` between prerequisites, before a job is sent.
+"""Resolves ``require`` between prerequisites before a job is sent.
 
-The proposal (issue 5145 of OpenPAI) and the manual say that the server resolves
-``require``; no release does. This module
+According to the proposal (issue 5145 of OpenPAI) and the manual, the server resolves ``require``, but no
+release does so. This module
 
-- adds required names to a role's ``prerequisites``, once each, before the names that need them, and
-  keeps the order of the others;
+- adds each required name once to a role's ``prerequisites``, before the names that need it, and keeps the
+  order of the other names;
 - replaces ``containerStart`` and ``containerExit``, the proposal's names, by ``taskStarts`` and
   ``taskSucceeds``, the names that the releases know;
 - replaces ``<% this.parameters.key %>`` by the value of that key in the same prerequisite;
 - gives callbacks without a ``plugin`` the proposal's default, the cmd plugin, because the runtime
   ignores callbacks without a ``plugin``;
-- ends the lines of commands with LF, because the shell does not know CR LF.
+- ends the lines of commands with LF, because the shell does not understand CR LF.
 
 ``require`` itself stays in the document, because releases ignore it.
 """
@@ -54,10 +54,10 @@ _USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 
 def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a document with ``require`` resolved; an equal copy if there is nothing to resolve.
+    """Return a copy of a document with ``require`` resolved, or an equal copy if nothing needs resolving.
 
     Raises:
-        SpecError: prerequisites require each other in a circle, a required prerequisite is missing or is a
+        SpecError: Prerequisites require each other in a circle, a required prerequisite is missing or is a
             dockerimage, or a reference of a prerequisite to one of its keys is invalid.
     """
     known = _Prerequisites(document)
@@ -81,7 +81,7 @@ def _with_line_feeds(value: Any) -> Any:
 
 
 def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return the problems of ``require`` and callbacks, first the problems for which ``resolve`` fails.
+    """Return the problems of ``require`` and callbacks, starting with those for which ``resolve`` fails.
 
     The server checks neither ``require`` nor callbacks. Parts that the server's schema refuses are skipped.
     """
@@ -97,8 +97,8 @@ def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
 class _Prerequisites:
     """The prerequisites of a document by name, with their requirements.
 
-    Two prerequisites of different types may have the same name. The runtime ignores the type, and uses the
-    last prerequisite of a name; so does this class.
+    Two prerequisites of different types may have the same name. Like the runtime, this class ignores the type
+    and uses the last prerequisite with a name.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -119,7 +119,7 @@ class _Prerequisites:
         return [other for _, other in _names(self.by_name(name), "require")]
 
     def ordered(self, names: list[str]) -> list[str]:
-        """Return these names and all that they require; each name comes after those that it requires."""
+        """Return these names and all that they require. Each name comes after those that it requires."""
         ordered: dict[str, None] = {}
         begun: set[str] = set()
         waiting = [(name, False) for name in reversed(names)]  # chains may be too long for recursion
@@ -134,7 +134,7 @@ class _Prerequisites:
         return list(ordered)
 
     def circle(self) -> list[str]:
-        """Return a circle of requirements: ``a, b, a``; empty if there is none."""
+        """Return a circle of requirements, such as ``a, b, a``; empty if there is none."""
         needs = {name: self.required(name) for name in self.named}
         try:
             graphlib.TopologicalSorter(needs).prepare()
@@ -146,7 +146,7 @@ class _Prerequisites:
 
 
 def _names(value: Any, key: str) -> list[tuple[int, str]]:
-    """Return the texts in the list under a key, with their indexes."""
+    """Return the strings in the list under a key, with their indexes."""
     return [(index, each) for index, each in enumerate(list_of(value, key)) if isinstance(each, str)]
 
 
@@ -179,7 +179,7 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
     ordered = known.ordered(written)
     needed = set(ordered) - set(written)
     # The runtime runs a prerequisite as often as a role lists it, but ``ordered`` drops repetitions. So a
-    # list without requirements stays as it is.
+    # list without requirements is not changed.
     if not needed and (ordered == written or not any(map(known.required, written))):
         return role
     return {**role, "prerequisites": ordered}
@@ -221,7 +221,7 @@ def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Findi
 
 
 def _run_after_success_only(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield a warning for each callback of ``containerExit``, because it does not run after a failure."""
+    """Yield a warning for each callback on ``containerExit``, because it does not run after a failure."""
     for index, each in enumerate(known.listed):
         for at, callback in enumerate(list_of(each, "callbacks")):
             if item_of(callback, "event") == "containerExit":
@@ -244,7 +244,7 @@ def _not_run(known: _Prerequisites) -> Iterator[Finding]:
 
 
 def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield a warning for each variable that a role's commands use, but only a callback's shell exports."""
+    """Yield a warning for each variable that a role's commands use but only a callback's shell exports."""
     for role, of in known.roles.items():
         commands = [text for _, text in _names(of, "commands")]
         used = {name for text in commands for name in _USED.findall(text)}

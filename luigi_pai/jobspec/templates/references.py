@@ -1,10 +1,9 @@
-"""References such as ``<% $parameters.epochs %>``: search and checks.
+"""Finds and checks references such as ``<% $parameters.epochs %>``.
 
-The rest-server fills ``$parameters``, ``$script``, ``$output``
-and ``$data`` in commands, and ``$secrets`` in a Docker image's ``auth``. The
-runtime in the container fills ``$secrets`` in commands when a task starts
-(0.17 and later; up to 0.16 the rest-server fills them), and every reference in
-the parameters of runtime plugins.
+The rest-server fills in ``$parameters``, ``$script``, ``$output`` and ``$data`` in commands, and ``$secrets``
+in a Docker image's ``auth``. When a task starts, the runtime in the container fills in ``$secrets`` in
+commands (0.17 and later; up to 0.16, the rest-server does so) and every reference in the parameters of
+runtime plugins.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ class Reference:
     """A tag of a document.
 
     Attributes:
-        path: path of the text that contains the tag.
-        name: the name of the value that the tag refers to, such as ``$data.uri[0]``.
-        role: the role in whose commands or plugin the tag is; None if the tag is in an ``auth``.
+        path: The path of the string that contains the tag.
+        name: The name of the value that the tag refers to, such as ``$data.uri[0]``.
+        role: The role in whose commands or plugin the tag is; None if the tag is in an ``auth``.
         kind: ``name`` for a reference, ``not closed`` for a tag without ``%>``, or the first character of any
             other tag, such as ``#``.
-        plugin: whether the tag is in the parameters of a plugin, where the runtime fills it in.
+        plugin: Whether the tag is in the parameters of a plugin, where the runtime fills it in.
     """
 
     path: Path
@@ -58,7 +57,7 @@ class Reference:
 
 
 def references(document: Mapping[str, Any]) -> list[Reference]:
-    """Return every reference that a server or its runtime fills in, with the path of its text.
+    """Return every reference that a server or its runtime fills in, with the path of its string.
 
     References occur in the commands of roles, to which the default deployment adds commands, in
     the ``auth`` of Docker images, and in the parameters of runtime plugins.
@@ -78,7 +77,7 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
 
 
 def _tags(path: Path, text: str, role: str | None = None) -> Iterator[Reference]:
-    """Yield the tags of a text, which is a command or a value in an ``auth``."""
+    """Yield the tags of a command or a value in an ``auth``."""
     try:
         pieces = mustache.parse(text)
     except mustache.TemplateError:
@@ -90,7 +89,7 @@ def _tags(path: Path, text: str, role: str | None = None) -> Iterator[Reference]
 
 
 def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path, str]]:
-    """Yield the plugin's roles, the path and the text for each text in parameters of runtime plugins."""
+    """Yield the plugin's roles, the path and the string for each string in parameters of runtime plugins."""
     roles = mapping_of(document, "taskRoles")
     for index, item in enumerate(list_of(document, "prerequisites")):
         if not isinstance(item, dict) or not _is_run(item):
@@ -106,7 +105,7 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
-    """Return whether the runtime runs a prerequisite, possibly by a ``plugin`` that ``resolve`` will add."""
+    """Return whether the runtime runs a prerequisite, possibly with a ``plugin`` that ``resolve`` adds."""
     plugin = prerequisite.get("plugin", PLUGIN if prerequisite.get("callbacks") else None)
     return isinstance(plugin, str) and plugin.startswith(PLUGIN)
 
@@ -114,9 +113,9 @@ def _is_run(prerequisite: Mapping[str, Any]) -> bool:
 def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return the problems of a document's references.
 
-    A tag that is not closed makes the server fail. The server accepts a job with any other problem. A
-    command then contains the invalid reference, or nothing instead of it. An invalid reference in the
-    parameters of a plugin makes every task fail.
+    A tag that is not closed makes the server fail. The server accepts a job with any other problem. The
+    command then contains either the invalid reference or nothing in its position. An invalid reference in
+    the parameters of a plugin makes every task fail.
     """
     views = Views(document)
     found = [_finding(reference, document, views) for reference in references(document)]
@@ -182,7 +181,7 @@ def _nothing_there(reached: str, value: Any, step: str) -> str:
 
 
 def _unfit(reference: Reference, value: Any) -> str | None:
-    """Return why a value cannot stand in a text, or None."""
+    """Return why a value cannot be inserted into a string, or None."""
     if value is None:
         return "it is null"
     if reference.plugin:

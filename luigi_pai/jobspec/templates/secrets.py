@@ -1,4 +1,4 @@
-"""Secrets of a job protocol: filled into commands, and redacted in texts and documents."""
+"""Fills the secrets of a job protocol into commands, and redacts them in strings and documents."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _RUNTIME_TAG = re.compile(r"<%([\s\S]+?)%>")
 
 
 def fill_secrets(text: str, secrets: Mapping[str, Any] | None) -> str:
-    """Render a command as the runtime does when a task starts, after the rest-server has rendered it.
+    """Render a command like the runtime when a task starts, after the rest-server has rendered it.
 
-    Without secrets the command stays unchanged. With secrets each ``<% $secrets.x %>``
-    becomes the secret, and every other reference is removed.
+    Without secrets, the command is not changed. With secrets, each ``<% $secrets.x %>`` is replaced by the
+    secret, and every other reference is removed.
     """
     if not secrets:
         return text
@@ -33,7 +33,7 @@ def fill_secrets(text: str, secrets: Mapping[str, Any] | None) -> str:
 
 
 def replaced(tag: re.Pattern[str], filled: Callable[[re.Match[str]], str], text: str) -> str:
-    """Fill in the tags of a text. Text after the last ``%>`` has no whole tag, so it is not searched."""
+    """Fill in the tags of a string. The part after the last ``%>`` has no complete tag, so it is skipped."""
     end = text.rfind("%>") + len("%>") if "%>" in text else 0
     return tag.sub(filled, text[:end]) + text[end:]
 
@@ -41,7 +41,7 @@ def replaced(tag: re.Pattern[str], filled: Callable[[re.Match[str]], str], text:
 def masked(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a document in which every value under ``secrets`` and ``auth`` is ``******``.
 
-    References among these values stay, because they reveal no secret.
+    References among these values are not replaced, because they do not reveal a secret.
     """
     copy = dict(document)
     if "secrets" in copy:
@@ -64,7 +64,7 @@ def _masked_value(value: Any) -> Any:
 
 
 def mask(text: str, document: Mapping[str, Any]) -> str:
-    """Replace a document's secrets and its ``auth`` values in the text by ``******``; references stay."""
+    """Replace a document's secrets and ``auth`` values in a string by ``******``, except references."""
     values = set(_values(document.get("secrets")))
     for item in list_of(document, "prerequisites"):
         values.update(_values(item_of(item, "auth")))
@@ -89,10 +89,10 @@ def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def logged_secrets(document: Mapping[str, Any]) -> list[str]:
-    """Return a document's secrets in the forms in which a log may contain them; none for a v1 job config."""
+    """Return a document's secrets in all forms that a log may contain; empty for a v1 job config."""
     return list(logged_forms(map(str, secret_values(document))))
 
 
 def _values(value: Any) -> Iterator[Any]:
-    """Yield the texts and numbers in a value."""
+    """Yield the strings and numbers in a value."""
     yield from (leaf for _, leaf in leaves(value) if leaf is not None and not isinstance(leaf, bool))
