@@ -1,8 +1,7 @@
 """OpenPAI jobs as Luigi tasks.
 
-The package has every name of ``luigi.contrib.pai``. A name is loaded when it is
-first used, so that ``luigi_pai.jobspec`` and ``luigi_pai.api``
-can be imported without Luigi.
+The package has every name of ``luigi.contrib.pai``. Names are loaded when they are first used, so you can
+import ``luigi_pai.jobspec`` and ``luigi_pai.api`` without Luigi.
 """
 
 from __future__ import annotations

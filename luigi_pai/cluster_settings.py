@@ -32,11 +32,11 @@ def section_values(section: str, given: Container[str] = ()) -> dict[str, Any]:
     """Return the value of each key of a section, except keys in ``given``.
 
     Raises:
-        ConfigError: values cannot be read. The message names each key. It contains no values, in contrast
-            to the errors of parsers, because one may be a password.
-        configparser.Error: a configuration file cannot be parsed.
+        ConfigError: Values cannot be read. The message names each key. Unlike the errors of parsers, it
+            contains no values, because a value may be a password.
+        configparser.Error: A configuration file cannot be parsed.
     """
-    configuration()  # raises the errors of files, which are not those of a key
+    configuration()  # raises errors about files, which do not belong to a key
     values, problems = {}, []
     for key, setting in SETTINGS.items():
         if key in given:
@@ -52,7 +52,7 @@ def section_values(section: str, given: Container[str] = ()) -> dict[str, Any]:
         except ValueError:
             advice = getattr(setting.check, "advice", "")
             problems.append(f"{key} is not {setting.kind.noun}: use {advice}")
-    if problems:  # raised outside of the except block, because a __context__ might contain a password
+    if problems:  # outside of the except block, because a __context__ might contain a password
         raise _error(section, problems)
     return values
 
@@ -62,17 +62,17 @@ def _error(section: str, problems: list[str]) -> ConfigError:
 
 
 def _sourced(section: str, problem: str) -> str:
-    """Return a problem. If its key is read from another section, that section is added after the key."""
+    """Return a problem. If its key is read from another section, add that section after the key."""
     key, blank, rest = problem.partition(" ")
     is_other = key in SETTINGS and section_of_key(section, key) != section
     return f"{key} of [{SECTION}]{blank}{rest}" if is_other else problem
 
 
 class ClusterSettings(Settings):
-    """The settings of a cluster, wherever they come from.
+    """The settings of a cluster, from any source.
 
     Attributes:
-        section: the section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
+        section: The section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
     """
 
     section = SECTION
@@ -81,7 +81,7 @@ class ClusterSettings(Settings):
         """Return the Cluster of these settings; all calls return the same object until ``reset_clusters()``.
 
         Raises:
-            ConfigError: a setting is invalid.
+            ConfigError: A setting is invalid.
         """
         from luigi_pai.api.polling import Polling  # noqa: PLC0415  only runs need luigi_pai.api
         from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as above
@@ -116,7 +116,7 @@ class ClusterSettings(Settings):
         """Check all values at once. An unknown key is logged as a warning, once per process.
 
         Raises:
-            ConfigError: values are invalid; the message names each key and valid values.
+            ConfigError: Values are invalid. The message names each key and valid values.
         """
         self._warn_of_unknown_keys()
         problems = [*unreadable_files(self.section), *misspelled_sections()]
@@ -153,7 +153,7 @@ class SectionSettings(ClusterSettings):
     """The settings of a section, for commands that do not need Luigi.
 
     Raises:
-        ConfigError: values cannot be read.
+        ConfigError: Values cannot be read.
     """
 
     def __init__(self, section: str) -> None:

@@ -28,11 +28,11 @@ _LUIGIS_PORT = 50070  # Luigi's default for port in [webhdfs]
 
 @dataclass(frozen=True)
 class HdfsAccount:
-    """The URLs, the user and the authentication for access to HDFS.
+    """The URLs, user and authentication for access to HDFS.
 
     Attributes:
-        urls: the URL of the WebHDFS of each NameNode, as configured.
-        user: the user on HDFS.
+        urls: The URL of the WebHDFS of each NameNode, as configured.
+        user: The user on HDFS.
         auth: ``simple`` or ``kerberos``.
     """
 
@@ -42,7 +42,7 @@ class HdfsAccount:
 
 
 class _RefusedOption(argparse.Action):
-    """An option that ends the command: every account of the machine can read a command line."""
+    """An option that exits with an error, because every user of the machine can read command lines."""
 
     def __call__(
         self,
@@ -61,19 +61,19 @@ class _RefusedOption(argparse.Action):
 
 
 class _SecretParameter(luigi.OptionalParameter):
-    """A setting that is in no log, task ID or message to the scheduler, and refused on a command line."""
+    """A setting that never appears in logs, task IDs or the scheduler, and is refused on command lines."""
 
     def __init__(self, **declared: Any) -> None:
         super().__init__(significant=False, visibility=ParameterVisibility.PRIVATE, **declared)
 
     @classmethod
     def _parser_kwargs(cls, *names: Any) -> dict[str, Any]:
-        """Return the arguments of ``add_argument`` for the option that Luigi makes of each parameter."""
+        """Return the arguments of ``add_argument`` for the option that Luigi adds for each parameter."""
         return {**super()._parser_kwargs(*names), "action": _RefusedOption}  # type: ignore[no-untyped-call]
 
 
 def _parameters() -> type:
-    """Return a class that has Luigi's parameter of each setting, which gives it an option of ``luigi``."""
+    """Return a class with a Luigi parameter for each setting, so that each is an option of ``luigi``."""
     classes = {**vars(luigi), "SecretParameter": _SecretParameter}
     return type(
         "_Parameters",
@@ -101,23 +101,23 @@ class _Everything(set[str]):
 
 
 class OpenPai(_Parameters, ClusterSettings, luigi.Config):
-    """The settings. Each of them has the name of a key of ``[OpenPai]`` in luigi.cfg.
+    """The settings. Each one has the name of a key of ``[OpenPai]`` in luigi.cfg.
 
     ``luigi.contrib.pai`` also has the first four keys. Durations are in seconds.
 
-    A further cluster has a section ``[OpenPai:NAME]`` with the same keys; ``current("NAME")`` returns its
+    An additional cluster has a section ``[OpenPai:NAME]`` with the same keys; ``current("NAME")`` returns its
     settings. The section must have ``pai_url`` and ``username``. If it has no keys for timeouts, polling,
     ``console`` or the defaults of tasks (``on_kill``, ``logs``, ...), the values in ``[OpenPai]`` apply.
 
-    A pickle has no secrets; unpickling reads them from luigi.cfg.
+    A pickle does not contain secrets; unpickling reads them from luigi.cfg.
 
     Attributes:
-        section: the section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
+        section: The section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
     """
 
-    _made_for: Cluster | None = None  # if the settings are those of a Cluster that the user made
+    _made_for: Cluster | None = None  # the Cluster, if the settings belong to one that the user created
 
-    _unconsumed_params = _Everything()  # prevents Luigi's warning of unknown keys, which shows values
+    _unconsumed_params = _Everything()  # prevents Luigi's warning about unknown keys, which shows values
 
     if TYPE_CHECKING:  # Luigi's __init__ has no types
 
@@ -138,7 +138,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
         """Read the section. A ConfigError contains no values; errors raised by Luigi may contain a password.
 
         Raises:
-            ConfigError: keys cannot be read; the text names each of them.
+            ConfigError: Keys cannot be read. The message names each of them.
         """
         given = {*kwargs, *(name for name, _ in params[: len(args)])}
         values = section_values(cls.section, given)
@@ -146,16 +146,16 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
 
     @classmethod
     def current(cls, cluster: str | Cluster | None = None) -> OpenPai:
-        """Return the checked settings; they are read again only if their sources have changed meanwhile.
+        """Return the checked settings. They are read again only if their sources have changed.
 
         Args:
-            cluster: the NAME of ``[OpenPai:NAME]``. If None or empty, the environment variable
-                ``LUIGI_PAI_CLUSTER`` gives the NAME; if the variable is not set, ``[OpenPai]`` is read.
-                A Cluster stands for the settings it was made from; for one that you made, the settings
-                of tasks are those in ``[OpenPai]``, and there is no file system.
+            cluster: The NAME of ``[OpenPai:NAME]``. If None or empty, the environment variable
+                ``LUIGI_PAI_CLUSTER`` contains the NAME; if the variable is not set, ``[OpenPai]`` is read.
+                For a Cluster, its own settings are returned; if you have constructed it, the settings of
+                tasks are those in ``[OpenPai]``, and there is no file system.
 
         Raises:
-            ConfigError: there is no such section, or a setting is invalid.
+            ConfigError: There is no such section, or a setting is invalid.
         """
         if cluster is not None and not isinstance(cluster, str):
             return cluster.settings or cls._of(cluster)
@@ -175,7 +175,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
 
     @classmethod
     def _of(cls, cluster: Cluster) -> OpenPai:
-        """Return the settings of a Cluster that the user made."""
+        """Return the settings of a Cluster that the user constructed."""
         own = {key: each.default for key, each in SETTINGS.items() if each.scope is Scope.CLUSTER}
         own |= {"pai_url": cluster.url, "username": cluster.username}
         own["api_version"] = cluster.book.api.detector.given or "auto"
@@ -187,7 +187,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
         """Return the Cluster of these settings; all calls return the same object until ``reset_clusters()``.
 
         Raises:
-            ConfigError: a setting is invalid.
+            ConfigError: A setting is invalid.
         """
         if self._made_for is not None:
             return self._made_for
@@ -198,9 +198,9 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
     def hdfs_account(self) -> HdfsAccount | None:
         """Return the URLs, user and authentication of HDFS; None if no HDFS is configured.
 
-        The URLs are in ``webhdfs_url``. If neither it nor ``storage`` is set, ``[OpenPai]`` takes
-        Luigi's own keys: ``namenode_host`` and ``user`` of ``[hdfs]``, ``port``, ``user`` and ``client_type``
-        of ``[webhdfs]``.
+        The URLs are in ``webhdfs_url``. If neither it nor ``storage`` is set, ``[OpenPai]`` uses Luigi's own
+        keys: ``namenode_host`` and ``user`` of ``[hdfs]``, ``port``, ``user`` and ``client_type`` of
+        ``[webhdfs]``.
         """
         kept, key = configuration().kept, (HdfsAccount, self)
         if key not in kept:
@@ -225,7 +225,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
         return HdfsAccount(urls, self.hdfs_user or user or self.username, auth)
 
     def storage_mount_path(self) -> str | None:
-        """Return where containers mount the storage; None without a storage."""
+        """Return the path at which containers mount the storage; None without a storage."""
         if not self.storage:
             return None
         from luigi_pai.jobspec.storage.mount import StorageMount  # noqa: PLC0415  only with a storage
@@ -238,7 +238,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
         return bool(self.storage) or self.hdfs_account() is not None
 
     def tls_verify(self) -> bool | str:
-        """Return ``verify`` as requests takes it: True, False, or the path of a CA file."""
+        """Return ``verify`` in the form for requests: True, False, or the path of a CA file."""
         return tls_verify(self.verify)
 
 
@@ -246,7 +246,7 @@ _SETTINGS: dict[str, type[OpenPai]] = {}
 
 
 def _settings_of(section: str) -> type[OpenPai]:
-    """Return the subclass named like ``section``. Luigi reads the section that has the name of the class."""
+    """Return the subclass named like ``section``. Luigi reads the section with the name of the class."""
     known = _SETTINGS.get(section)
     if known is None:
         members = {"__module__": __name__, "task_namespace": "", "section": section}

@@ -1,7 +1,7 @@
 """Reads the sections ``[OpenPai...]`` of luigi.cfg, and finds mistakes in them.
 
-If Luigi is loaded, its configuration is read, which a program may have changed. Otherwise ``luigi_cfg`` reads
-the same files, because importing Luigi takes longer than a short command.
+If Luigi is loaded, its configuration is used, because a program may have changed it. Otherwise ``luigi_cfg``
+reads the same files, because importing Luigi takes longer than a short command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
-"""Environment variable with the NAME of ``[OpenPai:NAME]`` for tasks and commands that name no cluster."""
+"""Environment variable with the NAME of ``[OpenPai:NAME]``, if a task or command names no cluster."""
 FIRST_FILE = "copy luigi.cfg.example to luigi.cfg and fill it in, or write luigi-pai local -- COMMAND"
 
 _Written = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -50,12 +50,12 @@ class Configuration:
     """Luigi's configuration at one moment.
 
     Attributes:
-        sections: the sections without the keys of [DEFAULT], as name -> key -> value as written.
-        shared: the keys of [DEFAULT], which every section has.
-        options: the options of Luigi's command line; None if Luigi was not started by it.
+        sections: Section -> key -> value as written, without the keys of [DEFAULT].
+        shared: The keys of [DEFAULT], which every section has.
+        options: The options of Luigi's command line; None if Luigi was not started from it.
         parser, written: Luigi's parser, and a copy of its data.
-        variables: the environment variables in values, as (name, value or None).
-        kept: anything that was made from the configuration; it is gone once the configuration has changed.
+        variables: The environment variables in values, as (name, value or None).
+        kept: Objects that were created from the configuration. They are dropped when it changes.
     """
 
     def __init__(self, parser: object, options: CmdlineParser | None, written: _Written) -> None:
@@ -75,12 +75,12 @@ _latest: Configuration | None = None
 def configuration() -> Configuration:
     """Return Luigi's configuration; all calls return the same object until something in it changes.
 
-    A change is one of the parser, a key in any section, the command line, or a variable of a ``${...}``.
+    This can be the parser, a key in any section, the command line, or a variable of a ``${...}``.
     """
     global _latest  # noqa: PLW0603  a cache; if two threads fill it at once, one of them reads again later
     parser, cmdline = _parser(), sys.modules.get("luigi.cmdline_parser")
     options = cmdline.CmdlineParser.get_instance() if cmdline else None
-    # The public methods of ConfigParser copy and interpolate; this runs several times for each task
+    # The public methods of ConfigParser copy and interpolate, but this runs several times for each task
     is_toml = hasattr(parser, "data")
     written = (parser.data, {}) if is_toml else (parser._sections, parser._defaults)  # noqa: SLF001
     latest = _latest
@@ -96,17 +96,17 @@ def configuration() -> Configuration:
 
 
 def _parser() -> Any:
-    """Return Luigi's parser if Luigi is loaded, else one that has read the same files."""
+    """Return Luigi's parser if Luigi is loaded; otherwise a parser that has read the same files."""
     luigis = sys.modules.get("luigi.configuration")
     return luigi_cfg.parser() if luigis is None else luigis.get_config()
 
 
 def read_value(section: str, key: str) -> Any:
-    """Return a setting as Luigi reads it: from its command line, luigi.cfg, or else the default.
+    """Read a setting like Luigi: from its command line, luigi.cfg, or else the default.
 
     Raises:
-        ValueError: the value cannot be parsed; the message may contain it.
-        configparser.Error: the value contains a single ``%``, or an environment variable that is not set.
+        ValueError: The value cannot be parsed; the message may contain it.
+        configparser.Error: The value contains a single ``%``, or an environment variable that is not set.
     """
     setting = SETTINGS[key]
     given = _given_to_luigi(section, key)
@@ -124,7 +124,7 @@ def files_read() -> list[str]:
 def configuration_files() -> list[str]:
     """Return the paths from which Luigi may have read configurations, with any of its parsers.
 
-    A relative path stands for two: in the folder in which the process was, and in which it is.
+    A relative path is returned twice: for the folder in which the process started, and for the current one.
     """
     import luigi.configuration  # noqa: PLC0415  slow to load; only what sends files needs it
 
@@ -137,7 +137,7 @@ def configuration_files() -> list[str]:
 def configured_secrets() -> set[str]:
     """Return the passwords and tokens in Luigi's configuration, with the values of ``${...}``.
 
-    In other sections than those of clusters, only passwords count: the ``pad_token`` of a task is no secret.
+    In sections that are not those of clusters, only passwords count: a task's ``pad_token`` is not a secret.
     """
     found = set[str]()
     now = configuration()
@@ -152,7 +152,7 @@ def configured_secrets() -> set[str]:
 
 
 def unreadable_files(section: str) -> list[str]:
-    """Return a problem for each unreadable file, if a section has no ``pai_url``, which may be there."""
+    """Return a problem for each unreadable file if a section has no ``pai_url``, which may be in it."""
     files = [] if has_key(section, "pai_url") else files_read()
     return [
         f"pai_url is not set: {file} may not be read by you; change its mode with chmod u+r"
@@ -169,7 +169,7 @@ def no_file() -> str:
 
 
 def ignored_files() -> list[str]:
-    """Return a message for each file that Luigi does not read, although it is named like a configuration."""
+    """Return a message for each file that is named like a configuration but that Luigi does not read."""
     try:
         folders = [Path.cwd()] if files_read() else [Path.cwd(), *Path.cwd().parents, Path.home()]
     except (OSError, RuntimeError):  # this folder is gone, or there is no home
@@ -185,7 +185,7 @@ def ignored_files() -> list[str]:
 
 @contextlib.contextmanager
 def with_address(cluster: str | None = None) -> Iterator[None]:
-    """In this context, an error of a server at the default address begins with why ``pai_url`` is not set."""
+    """Make errors of a server at the default address start with the reason why ``pai_url`` is not set."""
     try:
         yield
     except PaiApiError as error:
@@ -193,7 +193,7 @@ def with_address(cluster: str | None = None) -> Iterator[None]:
 
 
 def addressed(error: PaiApiError, cluster: str | None = None) -> PaiApiError:
-    """Return an error that begins with why ``pai_url`` is not set, if that may be its cause."""
+    """Return an error that starts with why ``pai_url`` is not set, if that may be its cause."""
     if isinstance(error, JobNotFound) or error.mocked or str(error).startswith("pai_url is not set"):
         return error
     section, files = chosen_section(cluster), files_read()
@@ -208,7 +208,7 @@ def addressed(error: PaiApiError, cluster: str | None = None) -> PaiApiError:
 
 
 def missing_section(section: str) -> str:
-    """Return that the files that were read do not have a section; empty if there is no file, or it does."""
+    """Return a message if the files that were read do not have a section; empty if one does, or no file."""
     sections, files = configuration().sections, ", ".join(files_read())
     if section in sections or not files:
         return ""
@@ -221,7 +221,7 @@ def chosen_section(cluster: str | None) -> str:
     If ``cluster`` is None or empty, the environment variable ``LUIGI_PAI_CLUSTER`` can name the cluster.
 
     Raises:
-        ConfigError: luigi.cfg has no such section; the text of the error lists the sections of clusters.
+        ConfigError: Luigi.cfg has no such section. The message lists the sections of clusters.
     """
     name = cluster or os.environ.get(CLUSTER_VARIABLE)
     if not name:
@@ -263,14 +263,14 @@ def section_of_key(section: str, key: str) -> str:
 
 
 def misspelled_sections() -> list[str]:
-    """Return a problem for each section like [OpenPai], such as [openpai]; none if [OpenPai] exists."""
+    """Return a problem for each section similar to [OpenPai], such as [openpai]; none if [OpenPai] exists."""
     sections = () if SECTION in configuration().sections else configuration().sections
     similar = [name for name in sections if re.sub(r"[\W_]", "", name).lower() == SECTION.lower()]
     return [f"section names must match exactly: rename [{name}] to [{SECTION}]" for name in similar]
 
 
 def misspelled_clusters() -> dict[str, str]:
-    """Return a dict from the correct name of each misspelled section [OpenPai:NAME] to an advice."""
+    """Return a dict from the correct name of each misspelled section [OpenPai:NAME] to advice."""
     wrong = {}
     for section in configuration().sections:
         match = _SIMILAR.fullmatch(section)
@@ -298,7 +298,7 @@ def has_key(section: str, key: str) -> bool:
 
 
 def unset_variables(section: str, key: str) -> str:
-    """Return a text about the unset environment variables of a value. It shows no other part of the value."""
+    """Return a message about the unset environment variables of a value, without the rest of the value."""
     value = str(_parser().get(section, key, raw=True))
     unset = [name for name in _ENVIRONMENT.findall(value) if name not in os.environ]
     if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):

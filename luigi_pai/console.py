@@ -1,7 +1,7 @@
-"""A quiet console, with a line for each change of a job. A failure shows only the job's or user code's error.
+"""A quiet console with one line for each change of a job. Failures show only the job's or your code's error.
 
-``console = quiet`` in [OpenPai] of luigi.cfg installs it for every ``luigi`` command. A script calls
-``luigi_pai.console.install()`` before ``luigi.build``. ``luigi-pai run`` adds a progress line.
+``console = quiet`` in [OpenPai] of luigi.cfg enables it for every ``luigi`` command. In a script, call
+``luigi_pai.console.install()`` before ``luigi.build``. ``luigi-pai run`` also shows a progress line.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _INSTALLED = "_luigi_pai_console"
 
 
 class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parameters before Python 3.11
-    """Prints the log, also that of the user's tasks, except Luigi's INFO records and urllib3's warnings.
+    """Prints the log, including logs of the user's tasks, except Luigi's INFO records and urllib3's warnings.
 
     Args:
-        stream: the output; standard output by default.
+        stream: The output; standard output by default.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -58,7 +58,7 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         self.setFormatter(_Short())
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text of a record; on a terminal, its lines break between words."""
+        """Format a record. On a terminal, long lines are wrapped between words."""
         text = super().format(record)
         return text[:_MARGIN] + wrapped(" " * _MARGIN + text[_MARGIN:], self.stream)[_MARGIN:]
 
@@ -70,7 +70,7 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record; if it is about a change of a job, also write the change to the progress pipe."""
+        """Print a record. If it is about a change of a job, also write the change to the progress pipe."""
         super().emit(record)
         job = getattr(record, "job", None)
         if isinstance(job, dict):
@@ -81,7 +81,7 @@ _progress_pipe: int | None = None
 
 
 def report_progress_to(pipe: int) -> None:
-    """Let this process and its forks write changes of jobs and sweeps to a non-blocking pipe, as JSON."""
+    """Make this process and its forks write changes of jobs and sweeps to a non-blocking pipe, as JSON."""
     global _progress_pipe  # noqa: PLW0603  one console for the one root logger
     _progress_pipe = pipe
 
@@ -98,10 +98,10 @@ def note_progress(event: Mapping[str, Any]) -> None:
 
 
 class _Short(logging.Formatter):
-    """Formats an error of luigi_pai without its traceback, because its text says enough."""
+    """Formats an error of luigi_pai without its traceback, because the message is sufficient."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text of a record. An error of luigi_pai replaces the message of Luigi about it."""
+        """Format a record. An error of luigi_pai replaces Luigi's message about it."""
         return printable(f"{self.formatTime(record, '%H:%M:%S')}  {self._text(record)}")
 
     def _text(self, record: logging.LogRecord) -> str:
@@ -119,19 +119,19 @@ class _Short(logging.Formatter):
 
 
 def _all_complete(message: str) -> int:
-    """Return the number of tasks in Luigi's summary if all were complete before the run; else 0."""
+    """Return the number of tasks in Luigi's summary if all were already complete; otherwise 0."""
     found = _SUMMARY.fullmatch(message)
     return int(found[1]) if found and found[1] == found[2] else 0
 
 
 def install(stream: TextIO | None = None) -> None:
-    """Let a ``Console`` print the log of this process and its forks, instead of other handlers for streams.
+    """Make a ``Console`` print the log of this process and its forks instead of other stream handlers.
 
     Handlers for files are not removed. At Ctrl-C, no traceback is printed; ``on_kill`` decides whether jobs
     continue or are stopped.
 
     Args:
-        stream: the output; standard output by default.
+        stream: The output; standard output by default.
     """
     root, luigi_logger = logging.getLogger(), logging.getLogger(_OF_LUIGI)
     if getattr(root, _INSTALLED, False):
@@ -166,7 +166,7 @@ def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: Tra
 
 
 def _end_at_ctrl_c() -> None:
-    """Let Ctrl-C end a worker process of Luigi without a traceback, if SIGINT has Python's handler."""
+    """Make Ctrl-C end a worker process of Luigi without a traceback, if SIGINT has Python's handler."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -194,7 +194,8 @@ def _users_frame(error: BaseException) -> traceback.FrameSummary | None:
 def user_error(error: BaseException, function: str = "", *, whole_path: bool = False) -> str:
     """Return a line about an error in the user's code: ``tell() raised KeyError: 'x' (study.py:12)``.
 
-    ``function`` is ``tell()`` in this example, or empty. If ``whole_path``, the file's whole path is shown.
+    ``function`` is ``tell()`` in this example; it may be empty. If ``whole_path``, the full path of the file
+    is shown.
     """
     what = f"{function} raised " if function else ""
     own = _users_frame(error)
@@ -206,9 +207,9 @@ def user_error(error: BaseException, function: str = "", *, whole_path: bool = F
 
 
 def shortened(message: str) -> str:
-    """Return a message with the frames of Luigi and this package removed from its tracebacks.
+    """Remove the frames of Luigi and this package from the tracebacks in a message.
 
-    If no other frames are left, it is returned unchanged, because the error is Luigi's or this package's.
+    If no other frames are left, it is returned unchanged, because the error is in Luigi or this package.
     """
 
     def kept(frame: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Numbers, durations and moments as people say them."""
+"""Formats counts, durations and times for people."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400  # seconds
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things: ``1 point``, ``2,000 points``."""
+    """Format a number with a noun: ``1 point``, ``2,000 points``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as people say it: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
+    """Format a duration: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
     whole = max(0, int(seconds))
     if whole < _MINUTE:
         return f"{whole} s"
@@ -27,7 +27,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(milliseconds: int | None) -> str:
-    """Return the local time for ms since 1970, and how long ago that was; an empty text for None."""
+    """Format ms since 1970 as local time, with how long ago that was; an empty string for None."""
     if milliseconds is None:
         return ""
     at = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()

@@ -3,13 +3,13 @@
 The tree::
 
     PaiError
-    ├── ConfigError        a setting of [OpenPai] is missing or wrong        (also a ValueError)
+    ├── ConfigError        a setting of [OpenPai] is missing or invalid      (also a ValueError)
     │   └── MissingPackage       an optional package is not installed  (also a ModuleNotFoundError)
     ├── SpecError          the description of a job or sweep is not valid    (also a ValueError)
     ├── PaiApiError        a request to the cluster failed
-    │   ├── ClusterUnreachable   no reply: unknown host, timeout, TLS (also a requests.ConnectionError)
-    │   ├── InvalidReply         a reply that is not from an OpenPAI         (also a requests.HTTPError)
-    │   └── PaiHttpError         an error reply of an OpenPAI                (also a requests.HTTPError)
+    │   ├── ClusterUnreachable   no response: unknown host, timeout, TLS (also a requests.ConnectionError)
+    │   ├── InvalidReply         a response that is not from an OpenPAI      (also a requests.HTTPError)
+    │   └── PaiHttpError         an error response of an OpenPAI             (also a requests.HTTPError)
     │       ├── AuthenticationError  login or token refused
     │       │   └── TokenLost                the server refuses a token that it has just issued
     │       ├── PermissionRefused    403
@@ -28,9 +28,9 @@ The tree::
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
     └── HdfsError          an operation on files failed  (luigi_pai.files: also luigi's FileSystemException)
 
-RuntimeError and the base classes from requests are the types that ``luigi.contrib.pai`` raised, so ``except``
-clauses written for ``luigi.contrib.pai`` work with luigi_pai, too. ValueError is Python's type for a wrong
-value, and FileSystemException is the base of the errors of the file systems in Luigi.
+``luigi.contrib.pai`` raised RuntimeError and the base classes from requests, so ``except`` clauses that were
+written for ``luigi.contrib.pai`` also work with luigi_pai. ValueError is Python's type for an invalid value,
+and FileSystemException is the base class of the errors of Luigi's file systems.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ __all__ = [
 
 
 class PaiError(Exception):
-    """Base of every error that this package raises.
+    """The base class of all errors of this package.
 
-    ``str()`` leaves control characters out, because the text may quote a server.
+    ``str()`` removes control characters, because the message may quote a server.
 
     Attributes:
-        mocked: whether a test replaced ``requests``; then nothing was sent, and nothing is retried.
-        transient: whether the same operation on files may succeed soon. Only an HdfsError sets it.
-        answer_lost: whether the server may have executed the request, although no reply arrived.
-        unsent: whether the request has certainly not reached HDFS.
+        mocked: Whether a test mocks ``requests``. If so, nothing was sent, and nothing is retried.
+        transient: Whether the same operation on files may soon succeed. Only an HdfsError sets it.
+        answer_lost: Whether the server may have executed the request although no response arrived.
+        unsent: Whether the request has certainly not reached HDFS.
     """
 
     mocked = False
@@ -103,28 +103,28 @@ class PaiError(Exception):
         return printable(str(self.args[0])) if self.args else ""
 
     def in_section(self, section: str) -> Self:
-        """Replace ``[OpenPai]`` in the text by the name of a section, and return the error."""
+        """Replace ``[OpenPai]`` in the message by the name of a section; return the error."""
         if section != "OpenPai":
             self.args = (str(self).replace("[OpenPai]", f"[{section}]"), *self.args[1:])
         return self
 
 
 class ConfigError(PaiError, ValueError):
-    """A setting is missing or wrong. The error's text names the setting and says what to write."""
+    """A setting is missing or invalid. The message names the setting and valid values."""
 
 
 class MissingPackage(ConfigError, ModuleNotFoundError):
-    """An optional package is not installed. The error's text has the command that installs it."""
+    """An optional package is not installed. The message contains the command that installs it."""
 
 
 class Level(str, Enum):
     """The severity of a problem.
 
     Attributes:
-        REFUSED: the server refuses the job.
-        STRICTER: the server accepts the job, but the job fails later. The checks are stricter than the
-            server here: only checks with ``lenient`` accept the job.
-        WARNING: the job runs, but perhaps not as intended.
+        REFUSED: The server refuses the job.
+        STRICTER: The server accepts the job, but the job fails later. In this case, the checks are stricter
+            than the server: only checks with ``lenient`` accept the job.
+        WARNING: The job runs, but perhaps not as intended.
     """
 
     REFUSED = "refused"
@@ -137,10 +137,10 @@ class Problem:
     """A problem of a job description, or of a file to transfer.
 
     Attributes:
-        path: the field of the job format, such as ``taskRoles[1].portList[0].label``, or the file's path.
-        message: what is wrong, and what is valid.
-        level: severity.
-        line: number of the line in the job file, from 1; None if it is not known.
+        path: The field of the job format, such as ``taskRoles[1].portList[0].label``, or the file's path.
+        message: A description of the problem and of valid values.
+        level: The severity.
+        line: The number of the line in the job file, from 1; None if it is not known.
     """
 
     path: str
@@ -154,11 +154,11 @@ class Problem:
 
 
 class SpecError(PaiError, ValueError):
-    """The description of a job, or of a sweep, is not valid. Nothing was sent.
+    """The description of a job or a sweep is not valid. Nothing was sent.
 
     Attributes:
-        name: name of the job or of the sweep, or of a file whose text cannot be read as a job.
-        problems: all problems, in the order of the job's fields, or of the sweep's points.
+        name: The name of the job or the sweep, or of a file whose content cannot be read as a job.
+        problems: All problems, in the order of the job's fields or of the sweep's points.
         kind: ``job`` or ``sweep``.
     """
 
@@ -181,22 +181,22 @@ class PaiApiError(PaiError):
     """A request to the cluster failed."""
 
     def reworded(self, message: str) -> Self:
-        """Return a copy of the error with another text."""
+        """Return a copy of the error with another message."""
         new = copy.copy(self)
         new.args = (message,)
         return new
 
     def extended(self, hint: str) -> Self:
-        """Return a copy of the error with a hint added to its text."""
+        """Return a copy of the error with a hint appended to its message."""
         return self.reworded(with_hint(str(self), hint))
 
 
 class ClusterUnreachable(PaiApiError, RequestsConnectionError):
-    """There was no reply: connection refused, unknown host, timeout, TLS failure.
+    """There was no response: connection refused, unknown host, timeout, or TLS failure.
 
     Attributes:
-        never_replied: whether the server has not replied yet, as far as this process knows. Then its URL is
-            probably wrong, so requests are not retried.
+        never_replied: Whether the server has not yet responded, as far as this process knows. In this case,
+            its URL is probably incorrect, so requests are not retried.
     """
 
     never_replied = False
@@ -207,19 +207,19 @@ class ClusterUnreachable(PaiApiError, RequestsConnectionError):
 
 
 class InvalidReply(PaiApiError, HTTPError):
-    """There was a reply, but not from an OpenPAI rest-server."""
+    """There was a response, but not from an OpenPAI rest-server."""
 
 
 class PaiHttpError(PaiApiError, HTTPError):
-    """An error reply of an OpenPAI.
+    """An error response of an OpenPAI.
 
     The attribute ``response``, inherited from requests, is always None, because a response contains its
-    request with the token or the password, and a program that prints an error may print its response, too.
+    request with the token or the password, and a program that prints an error may also print its response.
 
     Attributes:
-        status: the HTTP status.
-        code: OpenPAI's error code (``NoJobError``); None if the reply has none.
-        server_message: the message in OpenPAI's reply.
+        status: The HTTP status.
+        code: OpenPAI's error code (``NoJobError``); None if the response has none.
+        server_message: The message in OpenPAI's response.
     """
 
     def __init__(
@@ -248,19 +248,19 @@ class PermissionRefused(PaiHttpError):
 
 
 class JobNotFound(PaiHttpError):
-    """The server has no job of this name."""
+    """The server has no job with this name."""
 
 
 class NameConflict(PaiHttpError):
-    """The name is in use (409); OpenPAI never frees a name."""
+    """The name is in use (409). OpenPAI never lets you reuse a job name."""
 
 
 class RateLimited(PaiHttpError):
     """Too many requests (429).
 
     Attributes:
-        reset_at: end of the limit in seconds since 1970 UTC; None if the server did not send it.
-        sent: False if the request was not sent because the limit was known to be reached.
+        reset_at: The end of the limit in seconds since 1970 UTC; None if the server did not send it.
+        sent: Whether the request was sent. It is not sent if the limit is known to be reached.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class PaiJobError(PaiError, RuntimeError):
     """A job did not succeed.
 
     Attributes:
-        job_name: the job's name on the server, ``NAME`` or ``NAME__attempt2``; empty if there is no job.
+        job_name: The job's name on the server, ``NAME`` or ``NAME__attempt2``; empty if there is no job.
     """
 
     def __init__(self, message: str, job_name: str = "") -> None:
@@ -291,9 +291,9 @@ class PaiJobFailed(PaiJobError):
     """A job ended as FAILED or STOPPED.
 
     Attributes:
-        status: the job's last status.
-        last_line: last line of the log of the task that ended the job, as the log or the server's diagnostics
-            show it; empty if the line is not known.
+        status: The job's last status.
+        last_line: The last line of the log of the task that ended the job, from the log or the server's
+            diagnostics; empty if the line is not known.
     """
 
     def __init__(self, message: str, status: JobStatus, last_line: str = "") -> None:
@@ -304,7 +304,7 @@ class PaiJobFailed(PaiJobError):
 
 
 class PaiJobTimeout(PaiJobFailed):
-    """A job was stopped because it waited longer than queue_timeout, or ran longer than run_timeout."""
+    """A job was stopped because it was queued longer than queue_timeout or ran longer than run_timeout."""
 
 
 class PaiNameTaken(PaiJobError, HTTPError):
@@ -312,7 +312,7 @@ class PaiNameTaken(PaiJobError, HTTPError):
 
 
 class PaiJobLost(PaiJobError, HTTPError):
-    """The server no longer knows a job that this process was watching."""
+    """The server no longer knows a job that this process was monitoring."""
 
 
 class PaiJobForgotten(PaiJobError):
@@ -330,11 +330,12 @@ class PaiWorkConflict(PaiJobError):
 class PaiSweepFailed(PaiError, RuntimeError):
     """A sweep did not succeed.
 
-    Too many points failed, the user's code failed, a user sent ``stop`` to it, or another process runs it.
+    Too many points failed, the user's code failed, a user stopped it with ``stop``, or another process runs
+    it.
 
     Attributes:
-        sweep: name of the sweep.
-        failed: the names of the points that failed.
+        sweep: The name of the sweep.
+        failed: The names of the failed points.
     """
 
     def __init__(self, message: str, sweep: str = "", failed: Iterable[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""The names of ``luigi_pai.files`` under the name that this package had before storages."""
+"""The former name of ``luigi_pai.files``, before it supported storages."""
 
 from luigi_pai import files
 

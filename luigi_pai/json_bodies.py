@@ -1,9 +1,9 @@
 """Reads the JSON body of a response in a bounded amount of memory.
 
-JSON can take 40 times the memory of its text, so a bound on bytes alone is not enough. An ordinary document
-has at most 16 MiB and 500,000 lists, objects and commas, which are counted before it is parsed. Lists of jobs
-and of files may be larger, because a v1 server sends all its jobs at once, and HDFS all entries of a folder.
-Such a list is parsed one entry after the other, and only the converted entries are kept.
+Parsed JSON can take 40 times the memory of its body, so a limit of bytes is not sufficient. An ordinary
+document has at most 16 MiB and 500,000 lists, objects and commas, which are counted before it is parsed.
+Lists of jobs and files may be larger, because a v1 server sends all its jobs at once, and HDFS sends all
+entries of a folder. Such a list is parsed one entry at a time, and only the converted entries are kept.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _MOST_ITEMS = 500_000  # its lists, objects and commas; they take at most 130 by
 _SMALL = 4 * _MIB  # bytes of a list that is parsed as a whole
 _LARGEST_LIST = 48 * _MIB  # bytes of a list; 100,000 jobs of OpenPAI 0.14 have 36 MB
 _MOST_ENTRIES = 200_000
-_OBJECTS = 3  # most objects in an entry; more show at once that a list has too many entries
+_OBJECTS = 3  # maximum number of objects in an entry; more show early that a list has too many entries
 _LARGEST_KEPT = 80 * _MIB  # bytes of memory for the converted entries of a list
 _WINDOW = _MIB  # bytes that are parsed at a time, and the longest entry
 _PART = 65536  # characters of a window that are parsed at once
 _LONGEST_FRAME = 1000  # bytes before and after the entries of a list
-_DIGITS = 20  # most digits of an int; a longer whole number becomes a float
+_DIGITS = 20  # maximum number of digits of an int; a longer whole number becomes a float
 _DEEPEST = 100  # levels of lists and objects
 _BLANKS = re.compile(r"[ \t\n\r]*")
 
 
 class TooLarge(ValueError):
-    """A document exceeds a bound."""
+    """A document exceeds a limit."""
 
 
 def _whole_number(digits: str) -> float:
@@ -47,18 +47,18 @@ _LONG_NUMBER = re.compile(rb"\d{%d}" % (_DIGITS + 1))
 
 
 def parse_json(body: bytes, each: Callable[[Any], Any] | None = None) -> Any:
-    """Return the JSON of a body.
+    """Parse the JSON of a body.
 
-    Whole numbers of more than 20 digits, which no field can have, become floats.
+    Whole numbers with more than 20 digits, which are not valid in any field, become floats.
 
     Args:
-        body: in UTF-8.
-        each: for a body that is a list or contains one, converts the entries of the list. Such a body may
-            have 48 MiB, and 200,000 entries that take 80 MiB of memory.
+        body: The body in UTF-8.
+        each: A function that converts the entries of the list, for a body that is a list or contains one.
+            Such a body may have 48 MiB and 200,000 entries that take 80 MiB of memory.
 
     Raises:
-        TooLarge: the document exceeds a bound.
-        ValueError: it is not JSON, or nested too deeply.
+        TooLarge: The document exceeds a limit.
+        ValueError: The body is not JSON or is nested too deeply.
     """
     try:
         if each is not None and len(body) > _SMALL and b"[" in body[:_LONGEST_FRAME]:
@@ -78,7 +78,7 @@ def check_size(text: bytes | str) -> None:
     """Check a JSON document before it is parsed as a whole.
 
     Raises:
-        TooLarge: it has more than 16 MiB, or more than 500,000 lists, objects and commas.
+        TooLarge: It has more than 16 MiB, or more than 500,000 lists, objects and commas.
     """
     if len(text) > _LARGEST:
         raise TooLarge(f"it has more than {_LARGEST / _MIB:g} MiB")
@@ -132,7 +132,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _values(value: Any) -> Iterator[Any]:
-    """Yield a value and the values in it that take memory: no keys, and no values that Python shares."""
+    """Yield a value and the values in it that take memory: without keys and values that Python shares."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -148,7 +148,7 @@ def _values(value: Any) -> Iterator[Any]:
 
 
 def _changed(document: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
-    """Return a document with its list, which may be in an object, changed."""
+    """Return a document in which its list, which may be in an object, was changed."""
     if isinstance(document, dict):
         return {key: _changed(value, change) for key, value in document.items()}
     return change(document) if isinstance(document, list) else document
@@ -163,7 +163,7 @@ def _refuse() -> NoReturn:
 
 
 class _Windows:
-    """The text of a body from a position on, decoded a window at a time."""
+    """The characters of a body after a position, decoded one window at a time."""
 
     def __init__(self, body: bytes, start: int) -> None:
         self._body = body
@@ -171,11 +171,11 @@ class _Windows:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
         self._text = ""
         self._at = 0
-        # how an entry ends and the next one begins, as in ``},{"name"``; None if the entries differ
+        # the end of an entry and the start of the next one, such as ``},{"name"``; None if the entries differ
         self._between: str | None = ""
 
     def entries(self) -> Iterator[list[Any]]:
-        """Yield the entries of a list up to its end, several at a time."""
+        """Yield the entries of a list to its end, several at a time."""
         if self._sign() == "]":
             self._at += 1
             return
@@ -189,13 +189,13 @@ class _Windows:
                 _refuse()
 
     def rest(self) -> str:
-        """Return the text after the list."""
+        """Return the characters after the list."""
         if len(self._text) - self._at + len(self._body) - self._next > _LONGEST_FRAME:
             _refuse()
         return self._text[self._at :] + self._decoder.decode(self._body[self._next :], final=True)
 
     def _sign(self) -> str:
-        """Return the next character that is not a blank, without reading it."""
+        """Return the next character that is not a blank without consuming it."""
         while True:
             self._at = _BLANKS.match(self._text, self._at).end()  # type: ignore[union-attr]  # matches always
             if self._at < len(self._text):
@@ -205,7 +205,7 @@ class _Windows:
     def _values(self) -> list[Any]:
         """Return the next value, and the values after it that end in the same part of the window.
 
-        They are parsed at once. If the part does not end between two values, only the next value is.
+        They are parsed together. If the part does not end between two values, only the next value is parsed.
         """
         start = self._at
         end = self._text.rfind(self._between, start, start + _PART) + 1 if self._between else 0
@@ -242,7 +242,7 @@ class _Windows:
             self._read()
 
     def _read(self) -> None:
-        """Append the next window to the text that is not parsed yet."""
+        """Append the next window to the characters that are not parsed yet."""
         if len(self._text) - self._at > _WINDOW:
             raise TooLarge(f"an entry of its list has more than {_WINDOW / _MIB:g} MiB")
         part = self._body[self._next : self._next + _WINDOW]

@@ -1,4 +1,4 @@
-"""Reads luigi.cfg, or luigi.toml, exactly as Luigi does, without importing it.
+"""Reads luigi.cfg or luigi.toml exactly like Luigi, without importing Luigi.
 
 tests/package/test_luigi_cfg.py compares the two.
 """
@@ -32,7 +32,7 @@ class InterpolationMissingEnvvarError(configparser.InterpolationError):
 
 
 class _Interpolation(configparser.BasicInterpolation):
-    """Replaces ``%(key)s``, and then ``${NAME}`` by the value of an environment variable."""
+    """Replaces ``%(key)s``, and then replaces ``${NAME}`` by the value of an environment variable."""
 
     def before_get(self, parser: Any, section: Any, option: str, value: str, defaults: Any) -> str:
         def variable(found: re.Match[str]) -> str:
@@ -52,7 +52,7 @@ class _CfgParser(configparser.ConfigParser):
         self.read(paths)
 
     def get(self, section: str, option: str, **options: Any) -> Any:  # type: ignore[override]
-        """Return a value; a key with dashes stands for one with underscores."""
+        """Return a value. A key with dashes is the same as one with underscores."""
         try:
             return super().get(section, option.replace("-", "_"), **options)
         except (configparser.NoOptionError, configparser.NoSectionError):
@@ -75,18 +75,18 @@ class _TomlParser:
         """Return a value.
 
         Raises:
-            KeyError: there is no such key.
+            KeyError: There is no such key.
         """
         return self.data[section][option]
 
 
 @functools.cache
 def parser() -> Any:
-    """Return a parser that has read the files which Luigi reads; later calls return the same parser.
+    """Return a parser that has read the files that Luigi reads. Later calls return the same parser.
 
     Raises:
-        ConfigError: a luigi.toml is to be read, but the package for it is not installed.
-        configparser.Error: a file cannot be parsed.
+        ConfigError: The configuration is a luigi.toml, but the package for it is not installed.
+        configparser.Error: A file cannot be parsed.
     """
     default = os.environ.get("LUIGI_CONFIG_PARSER", "cfg")
     is_toml, given = default == _TOML, os.environ.get("LUIGI_CONFIG_PATH", "")

@@ -1,4 +1,4 @@
-"""Locks of this user on this machine, and folders that must belong to this user; standard library only."""
+"""Locks of this user on this machine, and private folders of this user. Standard library only."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _POLLED = 0.02  # seconds between two tries to take a lock
 
 
 def private_folder() -> Path:
-    """Return the folder ``luigi-pai-UID`` in the temporary folder; make it if it does not exist.
+    """Return the folder ``luigi-pai-UID`` in the temporary folder; create it if it does not exist.
 
     Every user may write to the temporary folder, so ``luigi-pai-UID`` is checked. It must be a folder
     (not a link) that belongs to this user, and no other user may have any access to it.
 
     Raises:
-        PermissionError: the folder fails one of these checks.
-        OSError: the folder cannot be made.
+        PermissionError: The folder fails one of these checks.
+        OSError: The folder cannot be made.
     """
     return make_private(Path(tempfile.gettempdir(), f"luigi-pai-{os.getuid()}"))
 
 
 def state_folder() -> Path:
-    """Return the folder ``luigi_pai`` in XDG_STATE_HOME or, if unset, in ~/.local/state; make it.
+    """Return the folder ``luigi_pai`` in XDG_STATE_HOME or, if unset, in ~/.local/state; create it.
 
-    The checks are those of ``private_folder``. The home folder must belong to this user, so that a process of
-    root leaves nothing in the home of another user.
+    The checks are the same as in ``private_folder``. The home folder must belong to this user, so that a
+    process of root leaves no files in the home of another user.
 
     Raises:
-        PermissionError: a folder fails one of these checks.
-        OSError: the folder cannot be made.
-        RuntimeError: this user has no home folder.
+        PermissionError: A folder fails one of these checks.
+        OSError: The folder cannot be made.
+        RuntimeError: This user has no home folder.
     """
     base = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not base.is_absolute():
@@ -53,12 +53,12 @@ def state_folder() -> Path:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder that only this user has access to, if it does not exist; check it, and return it.
+    """Create a folder that only this user can access if it does not exist; check it and return it.
 
     Raises:
-        PermissionError: it is not a folder but, for example, a link; it belongs to another user; or other
-            users have access to it.
-        OSError: it cannot be made.
+        PermissionError: The path is not a folder but, for example, a link; it belongs to another user; or
+            other users have access to it.
+        OSError: The folder cannot be created.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     about = folder.lstat()
@@ -74,13 +74,13 @@ def make_private(folder: Path) -> Path:
 def one_at_a_time(what: str, key: str, patience: float = math.inf) -> Iterator[None]:
     """Hold a lock among the processes and threads of this user on this machine; others wait for it.
 
-    If no lock is possible (the folder is refused, the file system has no locks), go on without it. If the
+    If no lock is possible (the folder is refused, the file system has no locks), continue without it. If the
     process is killed, the system releases the lock.
 
     Args:
-        what: the kind of work, such as ``upload``.
-        key: what the work is done to. There are 256 lock files for each ``what``, so two keys may share one.
-        patience: seconds to wait for another holder; after them, go on without the lock.
+        what: The kind of work, such as ``upload``.
+        key: The object of the work. There are 256 lock files for each ``what``, so two keys may share one.
+        patience: Seconds to wait for another holder before continuing without the lock.
     """
     number = hashlib.sha256(key.encode(errors="replace")).hexdigest()[:2]
     with contextlib.ExitStack() as held:
@@ -104,6 +104,6 @@ def _lock(file: IO[str], patience: float) -> None:
 
 
 def check_owner(path: Path, about: os.stat_result) -> None:
-    """Raise PermissionError if a file or folder belongs to another user, also if this user is root."""
+    """Raise PermissionError if a file or folder belongs to another user, even if this user is root."""
     if about.st_uid != os.getuid():
         raise PermissionError(f"{path} belongs to another user")

@@ -1,6 +1,6 @@
-"""Redaction of secrets in messages and in the log of urllib3; unprintable characters; line breaks; hints.
+"""Redacts secrets in messages and in the log of urllib3, and removes unprintable characters.
 
-A URL may carry a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for the
+A URL may contain a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for the
 log of a task, ``sig=`` for a log in Azure. urllib3 logs the URLs of its requests, and its warnings about
 broken connections contain them.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MASK: Final = "******"
-"""Replaces a secret; OpenPAI's servers use the same text."""
+"""The replacement of a secret; OpenPAI's servers use the same string."""
 
 _SHORTEST = 4  # characters; shorter secrets are not redacted, because they occur in ordinary words
 _URL_TOKEN = re.compile(r"\b((?:delegation|token|sig)=)[^&\s'\"]+")
@@ -33,7 +33,7 @@ _CONTROL = re.compile(
     r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi, zero-width characters
     r"\ud800-\udfff\U000e0000-\U000e0fff]"  # surrogates, which cannot be encoded; tag characters
 )
-_IN_LUIGI_CFG = {  # what a value contains that luigi.cfg does not interpret -> how to write it
+_IN_LUIGI_CFG = {  # pattern in a value that luigi.cfg does not interpret -> the correction
     r"\A[^\n]+\n\Z": "the value ends with a line break: take it away, in the environment variable too",
     r"\n": "the value includes the next line, which is indented: start each key at the beginning of a line",
     r"\s[#;]": "put a comment on a separate line",
@@ -43,11 +43,11 @@ _IN_LUIGI_CFG = {  # what a value contains that luigi.cfg does not interpret -> 
 
 
 def printable(text: str, *, of_log: bool = False) -> str:
-    """Return a text without its unprintable characters.
+    """Remove the unprintable characters of a string.
 
     These are escape sequences, surrogates, control characters, bidi controls, invisible characters and tag
-    characters. All foreign texts pass through this function before they are shown. If ``of_log``, a line with
-    carriage returns, such as a progress bar, keeps only the text after the last of them.
+    characters. All strings from elsewhere pass through this function before they are shown. If ``of_log``, of
+    a line with carriage returns, such as a progress bar, only the part after the last one is kept.
     """
     if text.isprintable():
         return text
@@ -58,7 +58,7 @@ def printable(text: str, *, of_log: bool = False) -> str:
 
 
 def wrapped(text: str, stream: TextIO) -> str:
-    """Return a text whose long lines break between words if the stream is a terminal.
+    """Wrap long lines between words if the stream is a terminal.
 
     Words that are longer than a line, such as URLs and paths, are not broken.
     """
@@ -75,26 +75,26 @@ def wrapped(text: str, stream: TextIO) -> str:
 
 
 def with_hint(message: str, hint: str) -> str:
-    """Return a message, often a server's, without its full stop and followed by a hint, if there is one."""
+    """Append a hint, if there is one, to a message (often a server's), whose full stop is removed."""
     return f"{message.rstrip().removesuffix('.')}; {hint}" if hint else message
 
 
 def layout_hint(value: str) -> str:
-    """Return how to write a value in luigi.cfg that has quotes, a comment or the like in it; else empty."""
+    """Return how to write a value in luigi.cfg that contains quotes, a comment or the like; else empty."""
     return next((hint for pattern, hint in _IN_LUIGI_CFG.items() if re.search(pattern, value)), "")
 
 
 def escape_what_is_not_encodable(stream: TextIO) -> None:
     """Make a stream escape characters that its encoding does not have, like stderr, instead of failing.
 
-    Containers may print texts in any language, but the encoding of a terminal may be ISO 8859.
+    Containers may print any language, but the encoding of a terminal may be ISO 8859.
     """
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="backslashreplace")
 
 
 def redact(text: str) -> str:
-    """Return a text with ``******`` in place of each token in a URL and each private key."""
+    """Replace each token in a URL and each private key by ``******``."""
     return _PRIVATE_KEY.sub(MASK, _URL_TOKEN.sub(rf"\1{MASK}", text))
 
 
@@ -105,14 +105,14 @@ def check_no_login(url: str, what: str = "url") -> None:
 
 
 def redact_values(text: str, secrets: Iterable[str | None]) -> str:
-    """Return a text with ``******`` in place of secrets; None and secrets under 4 characters are ignored."""
+    """Replace secrets by ``******``. None and secrets with less than 4 characters are ignored."""
     for secret in _known(secrets):
         text = text.replace(secret, MASK)
     return text
 
 
 def redacted_parts(parts: Iterable[bytes], secrets: Iterable[str | None]) -> Iterator[bytes]:
-    """Yield the parts of a file with secrets redacted as ``redact_values`` does, also across two parts."""
+    """Yield the parts of a file with secrets redacted like in ``redact_values``, also across two parts."""
     known = [secret.encode("utf-8", "surrogatepass") for secret in _known(secrets)]
     if not known:
         yield from parts
@@ -135,12 +135,12 @@ def redacted_parts(parts: Iterable[bytes], secrets: Iterable[str | None]) -> Ite
 
 
 def _known(secrets: Iterable[str | None]) -> list[str]:
-    """Return the secrets to redact, the longest first, because a secret may contain another one."""
+    """Return the secrets to redact, longest first, because a secret may contain another one."""
     return sorted({each for each in secrets if each and len(each) >= _SHORTEST}, key=len, reverse=True)
 
 
 def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
-    """Yield each secret and each of its lines, stripped, both plain and HTML-escaped as OpenPAI logs them."""
+    """Yield each secret and each of its lines, stripped, in the forms that OpenPAI logs: plain and HTML."""
     for text in secrets:
         for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
             if part.strip():
@@ -157,6 +157,6 @@ def _redact_record(record: logging.LogRecord) -> bool:
 
 
 def redact_urllib3_logs() -> None:
-    """Redact the log of urllib3 in this process. May be called more than once."""
+    """Redact the log of urllib3 in this process. You can call this more than once."""
     for name in ("urllib3.connectionpool", "urllib3.util.retry"):
         logging.getLogger(name).addFilter(_redact_record)  # adding it again has no effect

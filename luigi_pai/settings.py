@@ -1,4 +1,4 @@
-"""The declaration of each key of ``[OpenPai]``, and the checks of values. Luigi is not imported."""
+"""Declares each key of ``[OpenPai]`` and the checks of values. Luigi is not imported."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Check:
     """The check of a value.
 
     Attributes:
-        is_valid: whether a value is valid; it may raise ValueError or LookupError for an invalid one.
-        advice: a description of valid values.
-        fault: what an invalid value is or has.
-        login: what to use instead of a URL with a login, which is invalid and never shown; empty if the value
-            is not a URL.
-        parts: returns the parts of a value, which are checked one at a time.
+        is_valid: Returns whether a value is valid. May raise ValueError or LookupError for invalid values.
+        advice: A description of valid values.
+        fault: The description of the mistake, such as ``is not a valid URL``.
+        login: The advice for a URL with a login, which is invalid and never shown; empty if the value is not
+            a URL.
+        parts: Returns the parts of a value, which are checked one at a time.
     """
 
     is_valid: Callable[[Any], bool]
@@ -62,12 +62,12 @@ class Check:
 
 
 def one_of(*words: str) -> Check:
-    """Return the check that a value is one of some words."""
+    """Return a check that a value is one of several words."""
     return Check(words.__contains__, f"{', '.join(words[:-1])} or {words[-1]}")
 
 
 def some_of(*words: str) -> Check:
-    """Return the check that a value has no other words, in a string such as ``"a, b"`` or in a list."""
+    """Return a check that a string such as ``"a, b"``, or a list, has only these words."""
     return Check(
         lambda value: _are_words(value) and {*words_of(value)} <= {*words}, f"some of {', '.join(words)}"
     )
@@ -98,7 +98,7 @@ def _is_tls_verify(word: str) -> bool:
 
 
 def tls_verify(value: object) -> bool | str:
-    """Return the setting ``verify`` as requests takes it: True, False, or the path of a CA file."""
+    """Return the setting ``verify`` in the form for requests: True, False, or the path of a CA file."""
     word = str(value).strip()
     if word.lower() in ("true", "yes", "1", ""):
         return True
@@ -108,7 +108,7 @@ def tls_verify(value: object) -> bool | str:
 
 
 def split_urls(value: str | None) -> tuple[str, ...]:
-    """Return the URLs in a setting that takes several."""
+    """Return the URLs in a setting that accepts several."""
     return tuple(one.strip() for one in re.split("[;,]", value or "") if one.strip())
 
 
@@ -123,10 +123,10 @@ def exit_codes(value: object) -> tuple[range, ...]:
     """Parse exit codes and ranges of exit codes.
 
     Args:
-        value: a string such as ``"1, 128-255"``, a code, or a list of codes, ranges and strings.
+        value: A string such as ``"1, 128-255"``, a code, or a list of codes, ranges and strings.
 
     Raises:
-        ValueError: the value is not valid; the message describes valid values.
+        ValueError: The value is not valid; the message describes valid values.
     """
     if isinstance(value, str):
         parts: list[object] = [*value.split(",")]
@@ -186,7 +186,7 @@ WORDS = Check(_are_words, "texts without commas")
 
 
 class Scope(enum.Enum):
-    """Where else than in ``[OpenPai]`` a setting can be."""
+    """The places other than ``[OpenPai]`` where you can write a setting."""
 
     CLUSTER = "each ``[OpenPai:NAME]`` has its own value, or the default"
     USER = "``[OpenPai:NAME]`` takes it from ``[OpenPai]`` unless it has the key"
@@ -198,9 +198,9 @@ class Kind:
     """The type of a setting.
 
     Attributes:
-        parameter: the name of Luigi's parameter class for this type.
-        parse: returns the value of an entry in luigi.cfg, as this class does, or raises ValueError.
-        noun: the valid values, for the message about an entry that cannot be parsed.
+        parameter: The name of Luigi's parameter class for this type.
+        parse: Parses an entry in luigi.cfg like this class, or raises ValueError.
+        noun: The valid values, for the message about an entry that cannot be parsed.
     """
 
     parameter: str
@@ -213,12 +213,12 @@ class Setting:
     """The declaration of a setting.
 
     Attributes:
-        kind: its type.
-        default: its default; None if it is not set.
-        check: the check of its values; None if all values are valid.
-        scope: where else than in ``[OpenPai]`` it can be.
-        text: its description, in lower case and without a full stop.
-        required: how to set it if its section must have it; empty if the section need not.
+        kind: Its type.
+        default: Its default; None if it is not set.
+        check: The check of its values; None if all values are valid.
+        scope: The places other than ``[OpenPai]`` where you can write it.
+        text: Its description, in lower case and without a full stop.
+        required: How to set it, if its section must have it; otherwise empty.
     """
 
     kind: Kind
@@ -247,7 +247,7 @@ def _parse_bool(value: object) -> bool:
 
 
 def _optional(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """Return a function that parses a string, but returns None for an empty one; a luigi.toml has values."""
+    """Return a function that parses a string, or returns None for an empty one; a luigi.toml has values."""
     return lambda value: (parse(value) if value else None) if isinstance(value, str) else value
 
 
@@ -259,7 +259,7 @@ _BOOL = Kind("BoolParameter", _parse_bool, "true or false")
 _CLUSTER, _USER, _TASK = Scope.CLUSTER, Scope.USER, Scope.TASK
 
 
-_key: Any = Setting  # an object with values hides the declarations, so their type is that of the values
+_key: Any = Setting  # objects with values hide the declarations, so the declared type is that of the values
 
 
 # A table: kind, default, check, scope; then the description.

@@ -1,1 +1,1 @@
-"""The code and values that a PaiPythonTask sends to its containers: ``work``, and all that ``work`` uses."""
+"""The code and values that a PaiPythonTask sends to its containers: ``work`` and everything it uses."""

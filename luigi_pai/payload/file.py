@@ -1,4 +1,4 @@
-"""Payload: a zip of ``work``, cloudpickle, the runtime and packages, which Python runs in the container."""
+"""Payload: the zip that Python runs in the container, with ``work``, cloudpickle, runtime and packages."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class SentValue:
     """A value that travels in clear.
 
     Attributes:
-        name: its name in the code: ``self.rate``, ``Train.classes``, ``TABLE``.
-        type: the name of its class.
-        size: the bytes of its pickle.
-        value: the start of its repr; empty for ``os.environ``, which is the container's there.
-        place: where it is used, ``Train.work (train.py:12)``; empty for a value of the task itself.
+        name: Its name in the code: ``self.rate``, ``Train.classes``, ``TABLE``.
+        type: The name of its class.
+        size: The size of its pickle in bytes.
+        value: The start of its repr; empty for ``os.environ``, which is the container's own there.
+        place: The code that uses it, ``Train.work (train.py:12)``; empty for a value of the task itself.
     """
 
     name: str
@@ -55,13 +55,13 @@ class SentValue:
 
 @dataclass(frozen=True)
 class Contents:
-    """What travels with a task's method.
+    """The content that is sent with a task's method.
 
     Attributes:
-        parts: the compressed bytes of each part of the zip file.
-        functions: the functions that travel, by their qualified names.
-        values: the values that travel in clear.
-        secrets: the names of the values that travel as a secret of the job.
+        parts: The compressed size in bytes of each part of the zip file.
+        functions: The qualified names of the functions that are sent.
+        values: The values that are sent in clear.
+        secrets: The names of the values that are sent as a secret of the job.
     """
 
     parts: Mapping[str, int]
@@ -74,19 +74,19 @@ class Payload:
     """The payload of a class of tasks.
 
     Args:
-        kind: the user's class.
-        base: its base class in this package.
-        packages: names of packages and modules to include.
-        secrets: what may not be in the payload.
-        function: the name of the function that the class stands for, if it is not a task.
+        kind: The user's class.
+        base: Its base class in this package.
+        packages: The names of packages and modules to include.
+        secrets: The values that must not be in the payload.
+        function: The name of the function for which the class was created; None for a task.
 
     Attributes:
-        reach: the objects that ``work`` uses.
-        problems: the reasons why the payload cannot be sent.
-        packages: the files of the packages, each as its name and a hash of its content, in order.
-        warnings: what the container does not have, or does not keep.
-        file: the content of the zip; empty if there are problems.
-        name: the zip's file name, which has a hash of the content; empty if there are problems.
+        reach: The objects that ``work`` uses.
+        problems: The reasons why the payload cannot be sent.
+        packages: The files of the packages, each as its name and a hash of its content, in order.
+        warnings: Modules that the container may not have, and attributes that it does not send back.
+        file: The content of the zip; empty if there are problems.
+        name: The zip's file name, which contains a hash of the content; empty if there are problems.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Payload:
     def pickled(self, values: Mapping[str, Any], *, are_secret: bool = False) -> bytes:
         """Pickle a task's values by name; if a value cannot be sent, add a problem and return no bytes.
 
-        Problems quote no values that are secret, or that contain something that may not travel in clear.
+        Problems do not quote values that are secret or contain something that must not be sent in clear.
         """
         before = len(self.problems)
         for name, value in values.items():
@@ -158,14 +158,14 @@ class Payload:
         return b"" if self.problems[before:] else self.dumps(dict(values))
 
     def shown(self, value: object) -> str:
-        """Return the start of a value's repr; empty if something is in it that may not travel in clear."""
+        """Return the start of a value's repr; empty if part of it must not be sent in clear."""
         text = repr(value)
         data = text.encode("utf-8", "backslashreplace")
         is_open = not (self._secrets.in_value([value, text]) or self._secrets.in_bytes(data))
         return f"{text:.60}" if is_open else ""
 
     def _method(self) -> bytes:
-        """Pickle the classes of a task, and the source of their functions."""
+        """Pickle the classes of a task and the source of their functions."""
         before = len(self.problems)
         whole = [[self.reach.attributes(each) for each in self.reach.classes], self.reach.sources()]
         data = self._pickle(f"{METHOD}()", whole)
@@ -196,12 +196,12 @@ class Payload:
         return data
 
     def _check_secrets(self, what: str, value: object, data: bytes) -> None:
-        """Add a problem if a value or its pickle has something in it that may not travel in clear."""
+        """Add a problem if a value or its pickle contains something that must not be sent in clear."""
         if found := self._secrets.in_value(value) or self._secrets.in_bytes(data):
             self.problems.append(f"{what} contains {found}; every user of the cluster can read what travels")
 
     def contents(self, public: Mapping[str, Any], secrets: Mapping[str, Any]) -> Contents:
-        """Return what travels, if there are no problems, with a task's public and secret values."""
+        """Return the content to send with a task's public and secret values, if there are no problems."""
         functions = [function.__qualname__ for function in self.reach.functions]
         values = [*self._sent(public)]
         return Contents(self.parts, functions, values, [f"self.{name}" for name in secrets])
@@ -232,7 +232,7 @@ class Payload:
 
 @functools.lru_cache(maxsize=8)
 def _zipped(files: Sequence[tuple[str, bytes]]) -> bytes:
-    """Return a zip of files and of the modules that every task needs; equal files make equal zips."""
+    """Return a zip of files and of the modules that every task needs. Equal files result in equal zips."""
     theirs = sorted(Path(cloudpickle.__file__).parent.glob("*.py"))
     ours = [
         ("__main__.py", Path(container.__file__).read_bytes()),

@@ -1,9 +1,9 @@
 """Flow: follows the task through the bytecode of a function, to find the attributes that the function reads.
 
-The task enters a function as one of its arguments; the user's classes of the task count as the task. It is
-followed through local variables, nested functions, ``super()``, ``type()``, ``getattr`` with a literal name,
-and calls of functions that a module defines. Any other use of it (it is stored, returned, put into a
-container, passed to an unknown function) makes it escape: then any object may be the task.
+The task enters a function as one of its arguments; the user's classes of the task also count as the task. It
+is followed through local variables, nested functions, ``super()``, ``type()``, ``getattr`` with a literal
+name, and calls of functions that a module defines. With any other use (it is stored, returned, put into a
+container, passed to an unknown function), the task escapes. After that, any object may be the task.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Flow:
     """The use of the task by a function.
 
     Attributes:
-        names: attribute of the task -> line of its first use.
-        stored: attribute of the task -> line where the function first sets it.
-        loaded: attribute of the task -> line where the function first reads it.
-        any_names: the attributes of all objects that the function uses.
-        passed: functions that the function calls with the task, each with the name of the parameter.
-        escapes: whether the task gets to where it cannot be followed.
+        names: Attribute of the task -> line of its first use.
+        stored: Attribute of the task -> line where the function first sets it.
+        loaded: Attribute of the task -> line where the function first reads it.
+        any_names: The attributes of all objects that the function uses.
+        passed: The functions that the function calls with the task, each with the name of the parameter.
+        escapes: Whether the task is used in a way that cannot be followed.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -59,9 +59,9 @@ def flow_of(function: FunctionType, given: Collection[str], classes: Sequence[ty
     """Return the flow of the task through a function.
 
     Args:
-        function: a function of Python 3.10 to 3.13.
-        given: names of the parameters and variables that have the task.
-        classes: the classes of the task.
+        function: A function of Python 3.10 to 3.13.
+        given: The names of the parameters and variables whose value is the task.
+        classes: The classes of the task.
     """
     flow = Flow()
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
@@ -71,7 +71,7 @@ def flow_of(function: FunctionType, given: Collection[str], classes: Sequence[ty
 
 
 def receiver(function: FunctionType) -> set[str]:
-    """Return the parameter that is ``self`` in a method: the first one, or ``args`` of ``*args``."""
+    """Return the parameter for ``self`` of a method: the first one, or ``args`` of ``*args``."""
     code = function.__code__
     if code.co_argcount:
         return {code.co_varnames[0]}
@@ -105,7 +105,7 @@ def _contents(cells: Any) -> Iterator[tuple[str, Any]]:
 def _follow(
     code: CodeType, tasks: set[str], known: dict[str, Any], classes: Sequence[type], flow: Flow
 ) -> None:
-    """Follow the task through a code object and those in it, until no further variable has the task."""
+    """Follow the task through a code object and those in it, until no more variables get the task."""
     while True:
         before = len(tasks)
         machine = _Machine(code, tasks, known, classes, flow)
@@ -123,9 +123,9 @@ def _follow(
 
 
 class _Machine:
-    """Runs a code object on a stack of the task, known objects and unknown ones.
+    """Simulates a code object on a stack of the task, known objects and unknown objects.
 
-    At jumps and unknown instructions the task escapes from the stack, and the stack is forgotten: everything
+    At jumps and unknown instructions, the task escapes from the stack, and the stack is cleared: everything
     below the entries that are pushed later is unknown. An entry is ``_TASK``, ``_UNKNOWN``, or a tuple with a
     known object.
     """
@@ -173,7 +173,7 @@ class _Machine:
         self._flow.escapes = self._flow.escapes or _TASK in values
 
     def _load(self, name: str, argument: Any) -> bool:
-        """Push what an instruction loads; return False if it loads nothing."""
+        """Push the object that an instruction loads; return False if it loads nothing."""
         if name.startswith("LOAD_FAST") or name in _VARIABLES:
             for each in argument if isinstance(argument, tuple) else (argument,):
                 is_cell = name.startswith("LOAD_FAST") and each in self._cells  # 3.13 makes closures so

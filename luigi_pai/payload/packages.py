@@ -1,4 +1,4 @@
-"""The files of local packages and modules that a PaiPythonTask sends."""
+"""Collects the files of local packages and modules that a PaiPythonTask sends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CACHES = ("__pycache__/", ".venv/")
 def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tuple[str, bytes]]:
     """Yield the files of packages and modules, each with its name in the zip; add errors to ``problems``.
 
-    The files of a package are those that an upload of its folder sends.
+    For a package, these are the same files that an upload of its folder sends.
     """
     for package in packages or ():
         found = _spec(package) if isinstance(package, str) else None
@@ -48,7 +48,7 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
 
 
 def is_of_python(module: str) -> bool:
-    """Return whether a module is of the standard library. The name alone does not decide it."""
+    """Return whether a module belongs to the standard library. Its name is not sufficient to decide this."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         return module in sys.stdlib_module_names
@@ -63,7 +63,7 @@ def is_beside(module: str, file: Path) -> bool:
 
 
 def is_third_party(module: str) -> bool:
-    """Return whether a module is of a package that is installed in this environment."""
+    """Return whether a module belongs to a package that is installed in this environment."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return file is not None and _is_installed(file)
 

@@ -1,4 +1,4 @@
-"""The pickler of a payload: the user's code by value, what modules export by reference, no live object."""
+"""The pickler of a payload: the user's code by value, other modules by reference, no live objects."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _LIVE: tuple[tuple[type, str], ...] = (
     (io.IOBase, "an open file: open it in work()"),
     (type(os.environ), "an environment: write `import os` and os.environ in work()"),
 )
-_LIVE_ELSEWHERE = {  # of modules that need not be loaded
+_LIVE_ELSEWHERE = {  # in modules that may not be loaded
     "http.client.HTTPConnection": "a connection: connect in work()",
     "http.cookiejar.CookieJar": "cookies of this process: log in in work()",
     "tempfile.TemporaryDirectory": "a temporary folder: make it in work()",
     "requests.sessions.Session": "a session with its cookies and passwords: make it in work()",
     "httpx._client.BaseClient": "a session with its cookies and passwords: make it in work()",
 }
-_IN_MEMORY = (io.BytesIO, io.StringIO)  # values, though they are of IOBase
+_IN_MEMORY = (io.BytesIO, io.StringIO)  # plain values, although they derive from IOBase
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no types
     """Pickles objects of the user's modules by value, and a class of the task as its index in ``classes``.
 
-    ``os.environ`` is pickled by reference, so that it is the container's there. Other live objects of this
-    process raise a PicklingError, which says what to write instead.
+    ``os.environ`` is pickled by reference, so the container uses its own. Other live objects of this process
+    raise a PicklingError with advice.
     """
 
     def __init__(self, file: io.BytesIO, reach: Reach) -> None:
@@ -51,7 +51,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no 
         self._of_sys = {id(value): name for name, value in vars(sys).items() if type(value) in (dict, list)}
 
     def persistent_id(self, obj: object) -> int | None:
-        """Return the index of a class of the task; None for other objects, which are pickled."""
+        """Return the index of a class of the task, or None for objects that are pickled."""
         if isinstance(obj, type) and obj in self._classes:
             return self._classes.index(obj)
         if is_of_luigi(obj):
@@ -63,7 +63,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no 
         return None
 
     def reducer_override(self, obj: Any) -> Any:
-        """Return how an object is rebuilt."""
+        """Return how to rebuild an object."""
         if obj is os.environ or obj is getattr(os, "environb", None):
             return getattr, (os, "environ" if obj is os.environ else "environb")
         if isinstance(obj, CodeType):  # cloudpickle 3.1.3 omits the file's name, which tracebacks show
@@ -78,7 +78,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no 
         return super().reducer_override(obj)
 
     def _live(self, obj: object) -> str:
-        """Return what a live object is, and what to write instead; empty for a value."""
+        """Return the description of a live object, with advice; empty for a plain value."""
         name = self._of_sys.get(id(obj))
         if name is not None:
             return f"sys.{name} in it: write `import sys` and sys.{name} in work()"

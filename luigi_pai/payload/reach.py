@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 METHOD = "work"
 _NOT_THERE = ("luigi", "luigi_pai")  # packages that the container does not have
 _THERE = "luigi_pai.runtime"  # the only module of these packages that the container has
-_NO_METHODS = (staticmethod, type, dict, list, set, tuple)  # their functions do not get the task as first
+_NO_METHODS = (staticmethod, type, dict, list, set, tuple)  # the task is not their first argument
 _NONE_THERE = "the container has no luigi: use it outside of work(), and give work() its value"
 
 
@@ -33,25 +33,25 @@ _NONE_THERE = "the container has no luigi: use it outside of work(), and give wo
 class Reach:
     """The objects that ``work`` uses, directly and through the functions that it calls.
 
-    An attribute of the task is used if a function reads it from the task (see ``flow``). Where the task
-    escapes, any object may be the task: then the attributes that are read there from any object are also
-    used, except strings under a name such as ``password``.
+    An attribute of the task is used if a function reads it from the task (see ``flow``). If the task escapes
+    in a function, any object may be the task, so the attributes that the function reads from any object also
+    count as used, except for strings with a name such as ``password``.
 
     Args:
-        classes: the user's classes, in the order of the MRO.
-        machinery: names of the attributes that a task inherits from Luigi and this package.
-        settings: the names in ``machinery`` whose values are sent if the functions use them.
-        modules: names of the modules whose functions are sent; other modules are imported in the container.
+        classes: The user's classes, in the order of the MRO.
+        machinery: The names of the attributes that a task inherits from Luigi and this package.
+        settings: The names in ``machinery`` whose values are sent if the functions use them.
+        modules: The names of the modules whose functions are sent. The container imports other modules.
 
     Attributes:
-        names: attributes that the functions read from the task.
-        possible: attributes that the functions read from objects that may be the task.
-        settings_used: the names in ``settings`` that the functions read from the task.
-        functions: the functions that are sent, each with the variables that have the task when it starts.
+        names: The attributes that the functions read from the task.
+        possible: The attributes that the functions read from objects that may be the task.
+        settings_used: The names in ``settings`` that the functions read from the task.
+        functions: Function to send -> the variables whose value is the task when it starts.
         values: ``id(value)`` -> name, value and place of the use, for each value that the functions use.
-        named: the same values by their names, and the content of packages.
-        imports: name of a module -> place where the functions import it, or first use a value of it.
-        problems: uses of objects that the container does not have.
+        named: The same values by name, and the content of packages.
+        imports: Name of a module -> place where the functions import it or first use a value of it.
+        problems: Uses of objects that the container does not have.
     """
 
     classes: Sequence[type]
@@ -83,7 +83,7 @@ class Reach:
         return hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def unread(self) -> Iterator[tuple[str, str]]:
-        """Yield the attributes, each with its place, that the functions set on the task and never read."""
+        """Yield the attributes, with their places, that the functions set on the task but never read."""
         flows = self._flows.values()
         read = {name for flow in flows for name in flow.loaded}
         if not any(flow.escapes for flow in flows):
@@ -108,7 +108,7 @@ class Reach:
         return [(code.co_filename, code.co_firstlineno, _lines(code)) for code in codes]
 
     def unknown(self, task: object) -> list[str]:
-        """Return a problem for each attribute that the functions read, and that nothing gives to the task."""
+        """Return a problem for each attribute that the functions read but the task never gets."""
         codes = [code for function in self.functions for code in nested_codes(function.__code__)]
         given = {each.argval for code in codes for each, _ in lines_of(code) if each.opname == "STORE_ATTR"}
         given.update(word for code in codes for word in code.co_consts)  # as in getattr(self, "x", None)
@@ -164,7 +164,7 @@ class Reach:
                         self._uses[user].add(function)
 
     def _enter(self, function: FunctionType, tasks: set[str]) -> None:
-        """Follow the task, which the variables ``tasks`` have, through a function."""
+        """Follow the task, which is the value of the variables ``tasks``, through a function."""
         is_new = function not in self.functions
         if any(function.__qualname__ == f"{kind.__qualname__}.{function.__name__}" for kind in self.classes):
             is_static = isinstance(_attribute(self.classes, function.__name__), staticmethod)
@@ -228,7 +228,7 @@ class Reach:
 
 
 def unfit(function: object, *, is_method: bool = True) -> list[str]:
-    """Return the reasons why a function cannot run in a container; a method gets only the task."""
+    """Return the reasons why a function cannot run in a container. A method is called with only the task."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return ["is async: give a function that runs it, such as one that calls asyncio.run()"]
     if inspect.isgeneratorfunction(function):
@@ -261,7 +261,7 @@ def _is_absent(module: str) -> bool:
 
 
 def _functions_of(value: Any) -> list[FunctionType]:
-    """Return the value if it is a function; if not, the functions in it (it may be a property or a list)."""
+    """Return a function itself, or else the functions in a value, such as a property or a list."""
     if isinstance(value, FunctionType):
         return [value]
     held = [*gc.get_referents(value), inspect.getattr_static(value, "func", None)]  # cached_property has func
@@ -269,7 +269,7 @@ def _functions_of(value: Any) -> list[FunctionType]:
 
 
 def _place(function: FunctionType, line: int) -> str:
-    """Return where a function uses a value; empty for the code that only calls the user's function."""
+    """Return the place where a function uses a value; empty for the code that calls the user's function."""
     if function.__code__.co_filename == CALLER:
         return ""
     return f"{function.__qualname__} ({function.__code__.co_filename.rpartition('/')[2]}:{line})"

@@ -1,4 +1,4 @@
-"""Secrets: finds what may not travel in clear, the secrets and the environment of this process."""
+"""Secrets: finds values that must not be sent in clear: secrets, and the environment of this process."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NAMES = re.compile(
     r"|(?:^|_)(?:pw|pwd|pass)(?:$|_)",
     re.IGNORECASE,
 )
-_SHORTEST = 4  # characters of a secret that is looked for inside other strings
-_LONG = 8  # characters of a secret that is looked for in code, even if it is a plain word or a number
+_SHORTEST = 4  # minimum characters of a secret to search for inside other strings
+_LONG = 8  # minimum characters to search for a secret in code even if it is a plain word or a number
 _BY_REFERENCE = (type, ModuleType, FunctionType, Enum, type(os.environ))  # their contents are not values
-_COPIED = 5  # values of environment variables that make a copy of the environment
+_COPIED = 5  # this many values of environment variables count as a copy of the environment
 _CONFIGURED = "a password or token of luigi.cfg"
 _PRIVATE = "the value of the private parameter "
 _COPY = "a copy of this process's environment: write `import os` and os.environ in work()"
@@ -36,16 +36,16 @@ def is_secret_name(name: str) -> bool:
 
 
 class Secrets:
-    """The values that may not travel in clear.
+    """The values that must not be sent in clear.
 
-    They are the private parameters of a task, the passwords and tokens of luigi.cfg, and the environment
-    variables with at least 8 characters under a name such as ``API_TOKEN``, except absolute paths. Several
-    environment variables whose values travel are a copy of the environment.
+    They are the private parameters of a task, the passwords and tokens in luigi.cfg, and environment
+    variables with at least 8 characters and a name such as ``API_TOKEN``, except absolute paths. If the
+    values of several environment variables are sent, they count as a copy of the environment.
 
     Args:
-        private: the private parameters by name; None for a function, which has no parameters of Luigi.
-        configured: the passwords and tokens of luigi.cfg.
-        environ: the environment.
+        private: The private parameters by name; None for a function, which has no Luigi parameters.
+        configured: The passwords and tokens in luigi.cfg.
+        environ: The environment.
     """
 
     def __init__(
@@ -69,25 +69,25 @@ class Secrets:
     def private_in(self, value: object, *, is_derived: bool = False) -> str:
         """Return the name of a private parameter that a value equals or contains; empty if there is none.
 
-        Containers and the attributes of objects are searched. Strings contain a secret of at least 4
-        characters; shorter ones must be equal.
+        Containers and the attributes of objects are searched. Strings are searched for secrets of at least 4
+        characters; shorter secrets must be equal.
 
         Args:
-            value: any value.
-            is_derived: whether the value may be computed from the parameters. Then equal numbers of less than
-                4 digits and equal objects of any other type count; elsewhere they are a coincidence.
+            value: Any value.
+            is_derived: Whether the value may be computed from the parameters. If so, equal numbers with less
+                than 4 digits and equal objects of any other type count; otherwise they are a coincidence.
         """
         return _first_in(value, self._private, is_derived=is_derived)
 
     def in_value(self, value: object) -> str:
-        """Return what a value contains that may not travel in clear; empty if nothing."""
+        """Return the description of a secret in a value; empty if the value can be sent in clear."""
         name = self.private_in(value)
         return _private(name) if name else _first_in(value, self._others, is_derived=False)
 
     def in_bytes(self, data: bytes) -> str:
-        """Return what a file or pickle contains that may not travel in clear; empty if nothing.
+        """Return the description of a secret in a file or pickle; empty if it can be sent in clear.
 
-        Secrets under 8 characters that are plain words or numbers are not looked for.
+        Secrets with less than 8 characters that are plain words or numbers are ignored.
         """
         for what, form in self._texts:
             if form in data:
@@ -96,7 +96,7 @@ class Secrets:
         for name, value in self._environ.items():
             found = value.encode("utf-8", "surrogateescape") in data
             if found and (not value.startswith("/") or name.encode("utf-8", "surrogateescape") in data):
-                copied.add(value)  # a path is also in file names
+                copied.add(value)  # paths also occur in file names
         return _COPY if len(copied) >= _COPIED else ""
 
 
@@ -137,10 +137,10 @@ def _leaves(value: object, *, keys: bool = True) -> Iterator[Any]:
 
 
 def _parts(value: object, *, keys: bool) -> list[object] | None:
-    """Return what is in a container, or the attributes of an object; None for a single value."""
+    """Return the elements of a container or the attributes of an object; None for a single value."""
     if isinstance(value, _BY_REFERENCE):
         return None
-    with contextlib.suppress(Exception):  # of mappings that cannot be listed, such as a pool of connections
+    with contextlib.suppress(Exception):  # for mappings that cannot be listed, such as a pool of connections
         if isinstance(value, Mapping):
             return [*(value.keys() if keys else ()), *value.values()]
         if isinstance(value, (list, tuple, set, frozenset, deque)):
@@ -167,7 +167,7 @@ def _contains(leaf: object, secret: object, *, is_derived: bool) -> bool:
 
 
 def _forms(secret: object) -> Iterator[bytes]:
-    """Yield the bytes of a secret as it is in files, if it cannot be mistaken for a word of code."""
+    """Yield the bytes of a secret in files, if they cannot be mistaken for a word of code."""
     if isinstance(secret, bytes):
         if len(secret) >= _SHORTEST:
             yield secret
