@@ -137,7 +137,7 @@ class ClusterSettings(Settings):
         if self.poll_max < self.poll_min:
             yield f"poll_max = {self.poll_max} is less than poll_min = {self.poll_min}"
         if self.storage and bool(self.fs_uri) != bool(self.webhdfs_url):
-            yield "storage stands beside one of fs_uri and webhdfs_url; set both for an HDFS, else neither"
+            yield "storage is set with only one of fs_uri and webhdfs_url; set both for an HDFS, else neither"
 
     def _warn_of_unknown_keys(self) -> None:
         from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as in cluster()

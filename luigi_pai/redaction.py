@@ -34,7 +34,7 @@ _CONTROL = re.compile(
     r"\ud800-\udfff\U000e0000-\U000e0fff]"  # surrogates, which cannot be encoded; tag characters
 )
 _IN_LUIGI_CFG = {  # pattern in a value that luigi.cfg does not interpret -> the correction
-    r"\A[^\n]+\n\Z": "the value ends with a line break: take it away, in the environment variable too",
+    r"\A[^\n]+\n\Z": "the value ends with a line break: remove it, also in the environment variable",
     r"\n": "the value includes the next line, which is indented: start each key at the beginning of a line",
     r"\s[#;]": "put a comment on a separate line",
     r"^(['\"]).*\1$": "luigi.cfg does not remove quotation marks: leave them out",

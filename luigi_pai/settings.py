@@ -297,7 +297,7 @@ class Settings:
     verify: str = _key(_TEXT, "true", TLS_VERIFY, _CLUSTER,
         "check TLS certificates: true, false, or a file of CA certificates")
     connect_timeout: float = _key(_FLOAT, 10.0, SECONDS, _USER, "seconds to wait for a connection")
-    read_timeout: float = _key(_FLOAT, 30.0, SECONDS, _USER, "seconds to wait for a reply")
+    read_timeout: float = _key(_FLOAT, 30.0, SECONDS, _USER, "seconds to wait for a response")
     poll_min: float = _key(_FLOAT, 0.1, SECONDS, _USER, "shortest wait between two lookups of a job")
     poll_max: float = _key(_FLOAT, 30.0, SECONDS, _USER, "longest wait between two lookups of a job")
     poll_patience: float = _key(_FLOAT, 1800.0, SECONDS, _USER,

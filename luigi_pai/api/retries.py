@@ -117,7 +117,7 @@ class Retry:
         """Record a success, which resets the deadline."""
         if self._since is not None:
             seconds = self.clock.monotonic() - self._since
-            logger.info("%s%s replies again after %.0f s", self._subject, self._failed, seconds)
+            logger.info("%s%s responds again after %.0f s", self._subject, self._failed, seconds)
         self._since, self._next, self._granted = None, _FIRST_WAIT, 0.0
 
     def call(self, request: Callable[[], T]) -> T:

@@ -136,8 +136,8 @@ class Session:
             reply = self._read(response, each)
             if kind is Kind.SUBMIT:
                 raise InvalidReply(
-                    f"{method} {response.url}: {response.status_code} {response.reason}: an OpenPAI answers "
-                    "a submission with 202 (0.12 to 0.14: 201); is pai_url in [OpenPai] the rest-server?"
+                    f"{method} {response.url}: {response.status_code} {response.reason}: an OpenPAI responds "
+                    "to a submission with 202 (0.12 to 0.14: 201); is pai_url in [OpenPai] the rest-server?"
                 )
         return reply
 

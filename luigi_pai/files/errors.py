@@ -62,7 +62,7 @@ _NEXT_STEPS = {
     "FileAlreadyExistsException": "choose another path, or remove what is there",
     "FileNotFoundException": NOT_THERE,
     "InvalidPathException": "no name in an HDFS path may contain ':', or be '.', '..' or empty",
-    "NSQuotaExceededException": "the folder holds as many files as its quota allows",
+    "NSQuotaExceededException": "the folder has as many files as its quota allows",
     "ParentNotDirectoryException": "a part of the path is a file",
     "PathIsNotEmptyDirectoryException": "remove it with recursive=True, or empty it",
     "SafeModeException": "the NameNode is in safe mode; try again when it has left it",
@@ -245,12 +245,12 @@ def malformed(operation: str, path: str, response: requests.Response, reason: st
     """Return the error for a response that WebHDFS never sends. The response is read and closed."""
     is_passing = response.status_code in _PASSING
     step = "try again" if is_passing else _CHECK_URL
-    reason = reason or f"HTTP {response.status_code} {response.reason}, not a valid WebHDFS reply"
+    reason = reason or f"HTTP {response.status_code} {response.reason}, not a valid WebHDFS response"
     body = b""
     with response, contextlib.suppress(OSError, RuntimeError):  # RuntimeError: an earlier read was broken off
         body = response.content or b""
     text = redact(" ".join(body[: 10 * _SHOWN].decode("utf-8", "replace").split()))
-    step = f"{step}; the answer begins with {text[:_SHOWN]!r}"
+    step = f"{step}; the response starts with {text[:_SHOWN]!r}"
     error = failed(operation, path, urlsplit(response.url).netloc, reason, next_step=step)
     error.transient = is_passing or (response.ok and response.request.method == "GET")
     return error
@@ -263,12 +263,12 @@ def unanswered(operation: str, path: str, no: NoResponse, namenodes: Sequence[st
     """
     server, proxy = urlsplit(no.url).netloc, no.environment.proxy_variable(no.url)
     through = THROUGH.format(proxy) if proxy else ""
-    reason = f"no answer{through} ({no.reason()})"
+    reason = f"no response{through} ({no.reason()})"
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs; OpenPAI 0.16 and later have storages"
     if over := no.over_limit():
         reason, step = over, TOO_LARGE
     elif no.is_lost and no.is_late():
-        reason = f"no answer{through} within {no.timeouts[1]:g} s (read_timeout)"
+        reason = f"no response{through} within {no.timeouts[1]:g} s (read_timeout)"
         step = "try again, or raise read_timeout in [OpenPai]"
     elif proxy:
         step = CORRECT_PROXY.format(proxy)

@@ -166,7 +166,7 @@ def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> 
     texts = [text for never, text in _short(demand.at_once, about.total, Resources()) if never]
     if not texts:
         return None
-    return f"virtual cluster {demand.virtual_cluster} has {'; '.join(texts)}: it would wait for ever"
+    return f"virtual cluster {demand.virtual_cluster} has {'; '.join(texts)}: it would wait forever"
 
 
 def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:

@@ -35,9 +35,9 @@ def check(job: PaiJob | JobProtocol, api_version: str | None = None) -> tuple[st
     if not isinstance(job, JobProtocol):
         if callable(job) and not isinstance(job, type):
             raise TypeError(
-                f"{job!r:.60} is no job: a function runs as one with call(), such as call(fit, 0.1)"
+                f"{job!r:.60} is not a job: a function runs as one with call(), such as call(fit, 0.1)"
             )
-        what = f"{type(job).__name__} is no job: give a PaiJob or a JobProtocol"
+        what = f"{type(job).__name__} is not a job: give a PaiJob or a JobProtocol"
         raise TypeError(f"{what}, such as task.job(), PaiJob.from_dict() or JobProtocol.from_file()")
     return str(job.name), check_protocol(job)
 

@@ -329,7 +329,7 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
 _AWKWARD = frozenset("'\"\\")  # a string without these and without unprintable characters stays the same
 _MISREAD = (
     "has line breaks, backslashes or both kinds of quotes; servers accept it, and their runtime misreads "
-    "such a text in a plugin's parameters: write each line as a command of its own, use one kind of quotes, "
+    "such a text in a plugin's parameters: write each line as a separate command, use one kind of quotes, "
     "or call a script"
 )
 

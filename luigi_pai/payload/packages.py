@@ -29,7 +29,7 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
     for package in packages or ():
         found = _spec(package) if isinstance(package, str) else None
         if found is None or found.origin is None or not found.has_location:
-            what = f"{package!r} is no package or module that can be imported here"
+            what = f"{package!r} is not a package or module that can be imported here"
             problems.append(f"packages: {what}; write names as after import, such as packages = ['helpers']")
             continue
         place = Path(found.origin)

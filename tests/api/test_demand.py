@@ -99,7 +99,7 @@ def test_a_job_that_is_larger_than_its_virtual_cluster_is_warned_of():
     here = Cluster("http://pai", "anna", token="t0ken", api_version="v1")
     job = PaiJob("a", "x", [TaskRole("main", "true", taskNumber=3, gpuNumber=3)])
     texts = "8 GPUs in all, the job wants 9; 1000 MB of memory in all, the job wants 6144"
-    expected = f"virtual cluster default has {texts}: it would wait for ever"
+    expected = f"virtual cluster default has {texts}: it would wait forever"
     assert oversize_warning(here.virtual_clusters(), job) == expected
     assert (
         oversize_warning(here.virtual_clusters(), PaiJob("a", "x", [TaskRole("main", "true", memoryMB=9)]))

@@ -177,7 +177,7 @@ def test_an_outage_is_logged_once_at_its_begin_and_end(clock, bear, caplog, faul
     retry.succeeded()
     begin, end = caplog.records
     assert begin.getMessage() == "job j: the server is down (retrying for up to 1000 s)"
-    assert end.getMessage().startswith(f"job j: {server} replies again after ")
+    assert end.getMessage().startswith(f"job j: {server} responds again after ")
     assert [begin.levelname, end.levelname] == ["WARNING", "INFO"]
     assert {begin.name, end.name} == {"luigi_pai.api.retries"}
 

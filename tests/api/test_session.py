@@ -259,7 +259,7 @@ def test_a_refused_login_is_not_repeated(serve, new_session, clock, password, hi
     server = serve(lambda _: (400, {}, NO_LOGIN))
     with pytest.raises(AuthenticationError) as caught:
         new_session(server.url, clock, password=password).token_life()
-    assert str(caught.value).endswith(f"set the right password in [OpenPai] of luigi.cfg{hint}")
+    assert str(caught.value).endswith(f"set the correct password in [OpenPai] of luigi.cfg{hint}")
     assert "hush" not in str(caught.value).lower()
     assert len(server.asked) == 1
 

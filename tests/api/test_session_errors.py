@@ -59,7 +59,7 @@ def test_a_get_that_recovers_is_not_noticed(serve, new_session):
 # ---------------------------------------------------------------- nobody answers
 
 
-NO_URL = "is not a valid URL: it must begin with http:// or https://"
+NO_URL = "is not a valid URL: it must start with http:// or https://"
 
 
 @cases("url text")
@@ -85,8 +85,8 @@ def test_a_server_that_never_answers_is_given_up_after_the_timeout(new_session, 
     with pytest.raises(ClusterUnreachable) as caught:
         session.request(*call)
     assert str(caught.value) == (
-        f"the connection to {url} broke before a reply ({call[0]}): no reply within 0.2 s; if it speaks TLS, "
-        "write https:// in pai_url in [OpenPai] of luigi.cfg"
+        f"the connection to {url} broke before a response ({call[0]}): no response within 0.2 s; if it "
+        "speaks TLS, write https:// in pai_url in [OpenPai] of luigi.cfg"
     )
     assert caught.value.answer_lost
     assert not session.answered
@@ -121,7 +121,7 @@ def test_a_connection_that_breaks_leaves_the_answer_lost(new_session):
         with pytest.raises(ClusterUnreachable) as caught:
             new_session(url, token="t").request(*POST, body={})
         thread.join()
-    assert str(caught.value).startswith(f"the connection to {url} broke before a reply (POST): ")
+    assert str(caught.value).startswith(f"the connection to {url} broke before a response (POST): ")
     assert caught.value.answer_lost
     assert "\n" not in str(caught.value)
 
@@ -229,7 +229,7 @@ def test_a_404_of_something_else_says_nothing_of_the_job(serve, rest, new_sessio
     server = serve(lambda _: (404, {}, body))
     rest.add_passthru(server.url)
     with pytest.raises(
-        InvalidReply, match=r"the reply is not from an OpenPAI rest-server; is .* the rest-server\?"
+        InvalidReply, match=r"the response is not from an OpenPAI rest-server; is .* the rest-server\?"
     ):
         new_session(server.url).request(*GET, authorize=False)
     rest.get(f"{URL}/api/v1/jobs/x", body=body, status=404)
@@ -284,7 +284,7 @@ def test_an_answer_that_trickles_in_for_ever_is_given_up(new_session, head, meth
         session = new_session(f"http://127.0.0.1:{listener.getsockname()[1]}", token="t", read_timeout=30)
         try:
             with pytest.raises(
-                ClusterUnreachable, match=r"the answer was not finished within 0\.3 s"
+                ClusterUnreachable, match=r"the response was not finished within 0\.3 s"
             ) as caught:
                 session.request(method, "/api/v1/jobs/x")
         finally:

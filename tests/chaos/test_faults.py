@@ -77,7 +77,7 @@ RULES = [
     ("first", "403", PermissionRefused, (PermissionRefused, AuthenticationError)),
     # The login: who is refused is refused again.
     ("token", "401 403 404 409", AuthenticationError, AuthenticationError),
-    # Does the server speak v1 or v2? What is no answer to that may decide for the one that was tried.
+    # Does the server speak v1 or v2? What is no response to that may decide for the one that was tried.
     ("dialect", f"{LOST} truncated {DOWN} {LIMITED}", OK, (OK, PaiApiError)),
     ("dialect", ALL, (OK, PaiApiError), (OK, PaiApiError)),
     # The submission is acted upon and its answer lost: the lookup after it finds the job.

@@ -171,7 +171,7 @@ def test_what_cannot_be_reached_is_3(pai_command, tmp_path, monkeypatch, setting
     settings(webhdfs_url="http://127.0.0.1:9")
     errors = pai_command(*words, expect=3).stderr
     assert errors.startswith(f"luigi-pai {words[0]}: HDFS ")
-    assert "127.0.0.1:9: no answer (Connection refused); check webhdfs_url in [OpenPai]" in errors
+    assert "127.0.0.1:9: no response (Connection refused); check webhdfs_url in [OpenPai]" in errors
 
 
 @pytest.mark.parametrize(

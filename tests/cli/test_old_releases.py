@@ -29,5 +29,5 @@ def test_a_job_too_large_is_warned_of_where_the_api_is_not_known(pai, pai_comman
     role = {"name": "main", "gpuNumber": 9, "cpuNumber": 1, "memoryMB": 100, "command": "true"}
     (tmp_path / "train.json").write_text(json.dumps({"jobName": "train", "image": "x", "taskRoles": [role]}))
     result = pai_command("submit", str(tmp_path / "train.json"))
-    assert "8 GPUs in all, the job wants 9: it would wait for ever" in " ".join(result.stderr.split())
+    assert "8 GPUs in all, the job wants 9: it would wait forever" in " ".join(result.stderr.split())
     assert pai.posts() == ["train"]

@@ -198,7 +198,7 @@ def test_a_job_that_can_never_start_is_warned_of(pai_command, job_file, name, he
     """Where the release says what the virtual cluster has."""
     result = pai_command("submit", job_file(name, gpu=99))
     if dialect == "v2":
-        assert "has 24 GPUs in all, the job wants 99: it would wait for ever" in result.stderr
+        assert "has 24 GPUs in all, the job wants 99: it would wait forever" in result.stderr
     here.stop(name)
 
 

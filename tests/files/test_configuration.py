@@ -124,7 +124,7 @@ def test_an_invalid_namenode_host():
     """A host of Luigi's that cannot be reached is an error with its address."""
     luigis("hdfs", namenode_host="127.0.0.1")
     luigis("webhdfs", port=1)
-    with pytest.raises(HdfsError, match=r"on 127.0.0.1:1: no answer \(Connection refused\)"):
+    with pytest.raises(HdfsError, match=r"on 127.0.0.1:1: no response \(Connection refused\)"):
         HdfsTarget("/p").exists()
 
 

@@ -23,7 +23,7 @@ def test_an_invalid_path(given, why):
     """A path that cannot be on this HDFS is an error that says why, never a file that is missing."""
     with pytest.raises(HdfsError) as caught:
         hdfs_path(given, "hdfs://nn:9000")
-    assert str(caught.value).startswith(f"{given!r} is no path on this HDFS: {why}")
+    assert str(caught.value).startswith(f"{given!r} is not a path on this HDFS: {why}")
 
 
 def test_path_of_default_port_and_base():

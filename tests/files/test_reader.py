@@ -135,7 +135,7 @@ def test_a_datanode_that_has_just_died(backend, proxy, home):
     proxy.close()
     fs = backend.fs(redirect=proxy.url)
     with pytest.raises(
-        HdfsError, match=r"^HDFS OPEN .*: no answer \(Connection refused\); NameNode .* redirected"
+        HdfsError, match=r"^HDFS OPEN .*: no response \(Connection refused\); NameNode .* redirected"
     ):
         fs.open_reader(f"{home}/f")
 

@@ -92,7 +92,7 @@ def test_a_file_whose_temporary_file_was_tidied_meanwhile_is_not_created(lossy, 
 
 def test_a_file_that_cannot_be_created_is_an_error(lossy):
     Lossy.lost = ("CREATE", 3)
-    with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no answer"):
+    with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no response"):
         create_once(lossy, "/a/f", b"mine")
     assert names(lossy, "/a") == []
 
@@ -192,7 +192,7 @@ def test_a_claim_that_a_process_wrote_is_not_read_again(fs, home, monkeypatch):
 
 def test_claims_that_cannot_be_read_are_an_error():
     """A server that is not there is not an answer."""
-    with pytest.raises(HdfsError, match="no answer"):
+    with pytest.raises(HdfsError, match="no response"):
         claims(WebHdfs("http://127.0.0.1:1", "alice"), "/out").last()
 
 
@@ -217,5 +217,5 @@ def test_jobs_that_share_a_folder_do_not_lose_each_others_flag(fs, home):
 
 def test_flag_that_cannot_be_read_is_an_error():
     """A server that is not there is not an answer."""
-    with pytest.raises(HdfsError, match="no answer"):
+    with pytest.raises(HdfsError, match="no response"):
         CompletionFlag(WebHdfs("http://127.0.0.1:1", "alice"), "/out").holds("a")

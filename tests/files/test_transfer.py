@@ -662,7 +662,7 @@ def test_a_server_cannot_write_outside_the_folder(tmp_path, name):
 
     with (
         scripted(script) as url,
-        pytest.raises(HdfsError, match=r"the answer has no FileStatuses|it is a file, not a folder"),
+        pytest.raises(HdfsError, match=r"the response has no FileStatuses|it is a file, not a folder"),
     ):
         download(WebHdfs(url, "x"), "/out", tmp_path / "here")
     assert found(tmp_path) == []

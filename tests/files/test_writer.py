@@ -131,7 +131,7 @@ def test_a_datanode_that_dies(size, cut, backend, fs, home):
     with before_datanodes(backend, f"{home}/f") as proxy:
         proxy.cuts = 1000
         vars(proxy).update({way: min(count, size // 2) for way, count in cut.items()})
-        with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no answer"):
+        with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no response"):
             written(backend.fs(redirect=proxy.url), f"{home}/f", "x" * size)
     assert content(fs, f"{home}/f") == "old"
     assert names(fs, home) == ["f"]

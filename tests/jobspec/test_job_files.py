@@ -55,7 +55,7 @@ def v1_problems_of(file: JobFile, release: str | None, *, lenient: bool) -> list
 
 def breaks_later(file: JobFile) -> list[list[str]]:
     """Return what servers take, and our strict reading does not; an example may have ``<your image>``."""
-    placeholder = [["image", "has a blank, and is no name of a Docker image"]]
+    placeholder = [["image", "has a blank, and is not the name of a Docker image"]]
     return placeholder if '"image": "<' in file.text else CASES["breaks_later"].get(file.name, [])
 
 

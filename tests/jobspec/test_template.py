@@ -70,12 +70,15 @@ def test_a_role_sees_only_the_prerequisites_that_it_names():
 
 def test_a_tag_that_the_server_fails_on_is_an_error():
     """The rest-server answers 500 to it; nothing can be rendered."""
-    missing = "'%>' is missing: the tag <% $parameters.epochs is not closed; the server answers 500"
+    missing = "'%>' is missing: the tag <% $parameters.epochs is not closed; the server responds with 500"
     with pytest.raises(SpecError) as caught:
         rendered("ok", "x <% $parameters.epochs")
     assert list(map(str, caught.value.problems)) == [f"taskRoles.worker.commands: {missing}"]
     (problem,) = problems("ok", "x <% $parameters.epochs")
-    assert problem == "taskRoles.worker.commands[1]: has '<%' without '%>' after it; the server answers 500"
+    assert (
+        problem
+        == "taskRoles.worker.commands[1]: has '<%' without '%>' after it; the server responds with 500"
+    )
 
 
 @settings(deadline=None)  # machines of CI are busy

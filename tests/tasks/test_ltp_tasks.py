@@ -177,7 +177,7 @@ def test_a_password_that_the_server_has_lost(ltp, settings):
     with pytest.raises(AuthenticationError) as caught:
         Train().complete()
     assert str(caught.value) == (
-        f"login of user 'admin' at {ltp.url} was refused: Password is incorrect; set the right password in "
+        f"login of user 'admin' at {ltp.url} was refused: Password is incorrect; set the correct password in "
         "[OpenPai] of luigi.cfg; if it is right, set token = ... (an application token) instead: OpenPAI's "
         "successor LTP may refuse right passwords"
     )

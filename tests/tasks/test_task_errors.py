@@ -67,4 +67,4 @@ def test_a_fault_in_complete_is_an_error_not_false(pai, kind):
     pai.fail("GET", "/jobs/train", kind, times=99)
     with pytest.raises((ServerFault, ClusterUnreachable)) as caught:
         Train().complete()
-    assert kind != "hang" or "no reply within 0.5 s" in str(caught.value)
+    assert kind != "hang" or "no response within 0.5 s" in str(caught.value)

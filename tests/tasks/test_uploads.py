@@ -219,8 +219,8 @@ def test_everything_that_cannot_be_sent_is_said_at_once(home, project, refused):
         f"job '{home}' was not submitted: 3 problems in its description\n"
         f"  uploads['gone/']: {here}/gone: there is no such file or folder (relative paths start at {here})\n"
         f"  uploads['{project}/src']: 12:30: HDFS takes no ':' in a name\n"
-        f"  uploads['{project}/extra']: 's3://x/y' is no path on this HDFS: s3: is not HDFS; "
-        "begin it with / or hdfs://HOST:PORT/"
+        f"  uploads['{project}/extra']: 's3://x/y' is not a path on this HDFS: s3: is not HDFS; "
+        "start it with / or hdfs://HOST:PORT/"
     )
 
 

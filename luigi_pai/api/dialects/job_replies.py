@@ -33,7 +33,7 @@ def job_status(name: str, reply: Any) -> JobStatus:
     """
     fields = reply.get("jobStatus") if isinstance(reply, dict) else None
     if not isinstance(fields, dict) or not isinstance(fields.get("state"), str):
-        raise InvalidReply(f"the server's reply for job {name!r} has no jobStatus.state")
+        raise InvalidReply(f"the server's response for job {name!r} has no jobStatus.state")
     if "tags" in reply:
         fields = {**fields, "tags": reply["tags"]}
     status = _status_of(name, fields, tuple([_task(*task) for task in tasks_of(reply)]))
@@ -53,7 +53,7 @@ def tasks_of(reply: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def task_index(task: dict[str, Any]) -> int:
-    """Return the index in the fields of a task."""
+    """Return a task's index from its fields."""
     return _values(task)[1].get("taskIndex", 0)
 
 
@@ -207,7 +207,7 @@ def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
 def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
     (texts, numbers), spec = _values(fields), fields.get("containerExitSpec")
     exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
-    # 1.1 and 1.2 have no launchedTime, and in a task that waits, the other field is the start of its wait
+    # 1.1 and 1.2 have no launchedTime, and in a queued task, the other field is the start of its wait
     launched = numbers.get("launchedTime")
     if launched is None and texts.get("taskState") != "WAITING":
         launched = numbers.get("currentAttemptLaunchedTime")

@@ -61,7 +61,7 @@ class LogFiles:
         self._resting: dict[str, tuple[float, float, str]] = {}  # node -> end of rest, seconds of rest, error
 
     def text(self, file: LogFile, *, tail: bool = False) -> str:
-        """Return the text of a log, or its last 16 KB."""
+        """Return the content of a log, or its last 16 KB."""
         if file.paged:
             content = _shown_by_page(self._page(file, f"?start={-_TAIL if tail else 0}"))
         else:

@@ -103,7 +103,7 @@ class JobStorage:
         raise self._wrong(
             "cannot be used: this server has no storages",
             "storages came with OpenPAI 0.16. Releases up to 0.14 have HDFS: set webhdfs_url. On 0.15, "
-            "remove the key; jobs there can only mount NFS by commands of their own",
+            "remove the key; jobs there can only mount NFS with their own commands",
         )
 
     def _of_config(self, config: Mapping[str, Any]) -> StorageFacts:

@@ -143,8 +143,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 _SETTING = "pai_url in [OpenPai] of luigi.cfg"
-_LOST = "the connection to {target}{through} broke before a reply ({method}): {reason}"
-_INVALID_URL = "pai_url = {server!r} is not a valid URL: it must begin with http:// or https://"
+_LOST = "the connection to {target}{through} broke before a response ({method}): {reason}"
+_INVALID_URL = "pai_url = {server!r} is not a valid URL: it must start with http:// or https://"
 _NO_CONNECTION = "cannot reach {target}{through}: {reason}"
 _WITHOUT_SCHEME = (requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema)
 _UNTRUSTED = (
@@ -164,7 +164,7 @@ _ERRORS: Sequence[tuple[Callable[[NoResponse], bool], type[PaiError], str]] = (
     (
         lambda no: no.sent is None and type(no.error) is requests.ConnectionError,
         ClusterUnreachable,
-        "{method} {url} was not sent: {line} A test that mocks the REST API has to mock this address, too",
+        "{method} {url} was not sent: {line} A test that mocks the REST API must also mock this address",
     ),
     (
         lambda no: bool(no.sent) and isinstance(no.error, ValueError),
@@ -223,7 +223,7 @@ def explain_failure(no: NoResponse, server: str, *, answered: bool) -> PaiError:
     if text in (_INVALID_URL, _NO_CONNECTION):
         advice = f"check {_SETTING}, and that the rest-server runs" if is_servers else ""
         if is_servers and not answered and no.is_without_tls():
-            advice = f"the server there does not answer in TLS: check the scheme and the port of {_SETTING}"
+            advice = f"the server there does not speak TLS: check the scheme and the port of {_SETTING}"
         message = with_hint(message, CORRECT_PROXY.format(no.proxy) if no.proxy else advice)
     return kind(message)
 
@@ -254,6 +254,8 @@ def _reason(no: NoResponse, *, is_lost: bool) -> str:
     if isinstance(no.error, ValueError):
         return "the URL is not valid"
     timeout = (
-        f"no reply within {no.timeouts[1]:g} s" if is_lost else f"no connection within {no.timeouts[0]:g} s"
+        f"no response within {no.timeouts[1]:g} s"
+        if is_lost
+        else f"no connection within {no.timeouts[0]:g} s"
     )
     return (no.over_limit() or timeout) if no.is_late() else no.reason()

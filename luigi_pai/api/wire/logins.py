@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from luigi_pai.api.wire.transport import Account
 
 _HINTS = {
-    "IncorrectPasswordError": "set the right password in [OpenPai] of luigi.cfg",
-    "NoUserError": "set the right username in [OpenPai] of luigi.cfg",
+    "IncorrectPasswordError": "set the correct password in [OpenPai] of luigi.cfg",
+    "NoUserError": "set the correct username in [OpenPai] of luigi.cfg",
     "NoApiError": (
         "either the path in pai_url in [OpenPai] of luigi.cfg is wrong, or this cluster has no login by "
         "password (OIDC): check pai_url, or make an application token on your profile page of the web "

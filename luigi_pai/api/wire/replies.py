@@ -65,7 +65,7 @@ def json_of(response: requests.Response, server: str, each: Callable[[Any], Any]
     try:
         return parse_json(response.content, each)
     except TooLarge as error:
-        problem = f"the reply of {response.url} is not accepted: {error}"
+        problem = f"the response of {response.url} is not accepted: {error}"
     except ValueError:
         kind = response.headers.get("Content-Type") or "something"
         answered = f"{response.url} answered {response.status_code} with {kind} instead of JSON"
@@ -158,7 +158,9 @@ def raise_error(
     if status == HTTPStatus.NOT_FOUND and (is_mocked_job or code == "NoJobError" or is_bare):
         raise JobNotFound(text, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or parsed(response) is NOT_JSON):
-        raise InvalidReply(f"{text}: the reply is not from an OpenPAI rest-server; {_check_url(account.url)}")
+        raise InvalidReply(
+            f"{text}: the response is not from an OpenPAI rest-server; {_check_url(account.url)}"
+        )
     if status == HTTPStatus.UNAUTHORIZED:
         _refuse_token(text, about, account.token)
     if code == "NoApiError":

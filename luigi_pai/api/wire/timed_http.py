@@ -39,14 +39,14 @@ class OverLimit(OSError):
 
 
 def _too_long() -> OverLimit:
-    return OverLimit(f"the answer is longer than {MAX_ANSWER / _MIB:g} MiB")
+    return OverLimit(f"the response is longer than {MAX_ANSWER / _MIB:g} MiB")
 
 
 class AnswerTimeout(OverLimit, TimeoutError):
     """A response has taken too long."""
 
     def __init__(self, limit: float) -> None:
-        super().__init__(f"the answer was not finished within {limit:g} s")
+        super().__init__(f"the response was not finished within {limit:g} s")
         self.limit = limit
 
 
@@ -54,7 +54,7 @@ class _TimedBytes(io.RawIOBase):
     """Reads the bytes of a response from a socket. The deadline is four times the socket's timeout.
 
     Attributes:
-        is_unlimited: Whether neither the deadline nor the length is checked.
+        is_unlimited: Whether the checks of the deadline and the length are disabled.
     """
 
     is_unlimited = False

@@ -61,7 +61,7 @@ def answer_of(operation: str, path: str, response: requests.Response) -> Answer:
     try:
         document = parse_json(response.content, _used if operation == "LISTSTATUS" else None)
     except TooLarge as error:
-        reason, server = f"the reply is not accepted: {error}", urlsplit(response.url).netloc
+        reason, server = f"the response is not accepted: {error}", urlsplit(response.url).netloc
         raise failed(operation, path, server, reason, next_step=TOO_LARGE) from None
     except ValueError:
         document = None
@@ -69,8 +69,8 @@ def answer_of(operation: str, path: str, response: requests.Response) -> Answer:
         return Answer(response)
     if isinstance(document, dict) and is_right(document.get(field)):
         return Answer(response, document[field])
-    what = f"the answer has no {field}" if field else "the answer is neither empty nor JSON"
-    raise malformed(operation, path, response, f"{what}: not a valid WebHDFS reply")
+    what = f"the response has no {field}" if field else "the response is neither empty nor JSON"
+    raise malformed(operation, path, response, f"{what}: not a valid WebHDFS response")
 
 
 def _used(status: Any) -> Any:

@@ -82,7 +82,7 @@ def within(timeout: float, work: Callable[[], T]) -> T:
     """
     room = _room.left
     if not room.acquire(timeout=timeout):
-        raise TimeoutError(errno.ETIMEDOUT, f"no answer to {_MOST} earlier calls")
+        raise TimeoutError(errno.ETIMEDOUT, f"no response to {_MOST} earlier calls")
     answer: Future[T] = Future()
 
     answer.add_done_callback(lambda _answer: room.release())
@@ -100,7 +100,7 @@ def within(timeout: float, work: Callable[[], T]) -> T:
         room.release()
         raise
     if not wait((answer,), timeout).done:
-        raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout:g} s (read_timeout)")
+        raise TimeoutError(errno.ETIMEDOUT, f"no response within {timeout:g} s (read_timeout)")
     return answer.result()
 
 

@@ -43,7 +43,7 @@ BAD_TAG = (
 QUOTE_TEXT = "if a text is meant, put it into quotes"
 """Advice for a value that is not read as a string."""
 
-_OPEN_QUOTE = "the quote that begins here is never closed"
+_OPEN_QUOTE = "the quote that starts here is never closed"
 _KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
 _ANCHOR = (
     "'&' gives a value a name of letters, digits, '-' and '_', and '*' refers to it; put a text that begins "
@@ -59,11 +59,11 @@ _MESSAGES = (
     (
         "mapping values are not allowed",
         (
-            "a second ': ' is in this line, its indentation is wrong, or its key has more than 1,024 "
+            "a second ': ' is in this line, its indentation is incorrect, or its key has more than 1,024 "
             "characters; put a text with ': ' into quotes"
         ),
     ),
-    ("sequence entries are not allowed", "'- ' cannot begin a list here; put it on a line of its own"),
+    ("sequence entries are not allowed", "'- ' cannot start a list here; put it on a separate line"),
     ("could not find expected ':'", _KEY_WITHOUT_COLON),
     ("but found '<block mapping start>'", _INDENTATION),
     ("expected <block end>", _INDENTATION),
@@ -74,7 +74,7 @@ _MESSAGES = (
     ("unknown escape", "there is no such escape; write a backslash as \\\\ in \"...\", or use '...'"),
     ("expected alphabetic or numeric character", _ANCHOR),
     ("found undefined alias", _ANCHOR),
-    ("but found another document", "a second document begins here; a job is one document"),
+    ("but found another document", "a second document starts here; a job is one document"),
 )
 """Pairs of a part of a PyYAML message and our message. ``_from_pyyaml`` has a message for other cases."""
 

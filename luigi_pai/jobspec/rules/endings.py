@@ -134,13 +134,13 @@ def _last_findings(path: Path, last: Ending, of_background: str = "") -> Iterato
     elif last.unclosed:
         yield warning(path, f"does not close {last.unclosed}, which is a syntax error of the shell; close it")
     elif last.operator == "&":
-        text = "ends with &, so that the task does not wait for what it starts; take & away"
+        text = "ends with &, so that the task does not wait for what it starts; remove &"
         yield warning(path, text + of_background)
     elif last.operator == "\\":
-        text = "ends with a backslash, which the shell passes to the program; take it away"
+        text = "ends with a backslash, which the shell passes to the program; remove it"
         yield warning(path, text)
     elif last.operator:
-        text = f"ends with {last.operator}, which is a syntax error of the shell; take it away"
+        text = f"ends with {last.operator}, which is a syntax error of the shell; remove it"
         yield warning(path, text)
 
 

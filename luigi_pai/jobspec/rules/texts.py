@@ -79,7 +79,7 @@ _RULES = (  # of the servers' mustache, of Python, of bash (3.1.2 "Quoting", 3.5
         is_bare=True,
         unless=r"\b(?:find|xargs|parallel|exec)\b",
     ),
-    _Rule("has a blank after the backslash at the end of line {line}; take it away", r"(?<!\\)\\[ \t]+\n"),
+    _Rule("has a blank after the backslash at the end of line {line}; remove it", r"(?<!\\)\\[ \t]+\n"),
     _Rule(
         "has {0}, in which the shell takes {1} for a variable; leave $ out (in an f-string of Python, write "
         "{{x}}, not ${{x}})",
@@ -137,11 +137,11 @@ def image_findings(path: Path, image: object) -> Iterator[Finding]:
         return
     if scheme := _IMAGE_SCHEME.match(image.strip()):
         name = image.strip()[scheme.end() :]
-        why = f"begins with {scheme[0]}, and is no name of a Docker image; write {name!r}"
+        why = f"begins with {scheme[0]}, and is not the name of a Docker image; write {name!r}"
     elif not image.isascii():
-        why = f"{image!r} is no name of a Docker image{not_ascii(image)}; type the character again"
+        why = f"{image!r} is not the name of a Docker image{not_ascii(image)}; type the character again"
     elif any(map(str.isspace, image)):
-        why = f"{image!r} has a blank, and is no name of a Docker image; write it without"
+        why = f"{image!r} has a blank, and is not the name of a Docker image; write it without"
     else:
         repository = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
         if repository != repository.lower():

@@ -40,7 +40,7 @@ def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
             found[role] = entrypoint(commands, views.of(role))
         except mustache.TemplateError as error:
             path = path_text(("taskRoles", role, "commands"))
-            problems.append(Problem(path, f"{error}; the server answers 500"))
+            problems.append(Problem(path, f"{error}; the server responds with 500"))
     if problems:
         raise SpecError(str(document.get("name")), problems)
     return found

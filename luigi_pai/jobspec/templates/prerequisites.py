@@ -253,7 +253,7 @@ def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
             if name in used:
                 yield warning(
                     path,
-                    f"{name} is set for these commands only: they run in a shell of their own, and the "
+                    f"{name} is set for these commands only: they run in a separate shell, and the "
                     f"commands of role {role!r}, which use it, end with 'unbound variable'; set it there",
                 )
 

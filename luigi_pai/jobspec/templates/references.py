@@ -127,7 +127,7 @@ def _finding(reference: Reference, document: Mapping[str, Any], views: Views) ->
     if reference.kind == "!":  # a comment
         return None
     if reference.kind == _NOT_CLOSED:
-        return Finding(path, "has '<%' without '%>' after it; the server answers 500")
+        return Finding(path, "has '<%' without '%>' after it; the server responds with 500")
     then = "every task fails when it starts" if reference.plugin else "fill in nothing of use"
     then = f"servers accept it, and {then}"
     if reference.role is None and not reference.name.startswith("$"):
@@ -135,7 +135,7 @@ def _finding(reference: Reference, document: Mapping[str, Any], views: Views) ->
         return stricter(path, f"has a tag that refers to no secret; {then}")
     name = mustache.shown(reference.name)
     if reference.kind != "name":
-        message = f"the tag <%{reference.kind} {name} %> is no reference; servers remove what it encloses"
+        message = f"the tag <%{reference.kind} {name} %> is not a reference; servers remove what it encloses"
         return stricter(path, message)
     first, *rest = reference.steps
     if first not in _KNOWN:
@@ -152,7 +152,7 @@ def _wrong(
 ) -> str | None:
     """Return the problem of a reference to a known value, or None."""
     if reference.role is None and first != "$secrets":
-        return "only $secrets can stand here"
+        return "only $secrets is allowed here"
     if first in ("$parameters", "$secrets"):
         value: Any = document.get(first[1:], mustache.ABSENT)
         if value is mustache.ABSENT:

@@ -90,7 +90,7 @@ def test_a_reply_has_a_bound(sockets):
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
     printed = done.stdout.splitlines()
     for kind, url, error, memory in zip(REPLIES, urls, printed[::2], printed[1::2], strict=True):
-        assert f"the answer is longer than 64 MiB; is {url}" in error, kind
+        assert f"the response is longer than 64 MiB; is {url}" in error, kind
         assert int(memory) < MOST, kind
 
 

@@ -105,7 +105,7 @@ def test_a_server_that_never_accepts_its_tokens(
 def test_a_wrong_password_is_refused_by_one_login(faulty, new_cluster, clock):
     """Only a refused login says that the password is wrong."""
     faulty.release = "1.8.0"
-    with pytest.raises(AuthenticationError, match="set the right password in") as caught:
+    with pytest.raises(AuthenticationError, match="set the correct password in") as caught:
         new_cluster(faulty.url, password="other-password", api_version="v2", clock=clock).list()
     assert not isinstance(caught.value, TokenLost)
     assert (faulty.logins, clock.slept) == (1, [])

@@ -95,7 +95,7 @@ def test_a_connection_that_breaks_behind_a_proxy_leaves_the_answer_lost(sockets,
     error = failure(transport("http://pai.invalid"), method="POST")
     assert str(error).startswith(
         "the connection to http://pai.invalid through the proxy of http_proxy in the environment broke "
-        "before a reply (POST)"
+        "before a response (POST)"
     )
     assert error.answer_lost
 

@@ -12,7 +12,7 @@ from luigi_pai.errors import ConfigError
 
 # ---------------------------------------------------------------- http and TLS mixed up
 
-NO_TLS = f"the server there does not answer in TLS: check the scheme and the port of {SETTING}"
+NO_TLS = f"the server there does not speak TLS: check the scheme and the port of {SETTING}"
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -41,7 +41,7 @@ def test_http_to_a_tls_port_that_hangs_up_advises_https(sockets, transport, cert
     context = certificate[1]
     url = f"http://127.0.0.1:{sockets(lambda c: context.wrap_socket(c, server_side=True).close())}"
     text = str(failure(transport(url), method="POST"))
-    assert text.startswith(f"the connection to {url} broke before a reply (POST): ")
+    assert text.startswith(f"the connection to {url} broke before a response (POST): ")
     assert text.endswith(f"; if it speaks TLS, write https:// in {SETTING}")
 
 

@@ -50,7 +50,7 @@ def test_a_write_whose_answer_breaks_off_is_not(sockets, transport):
     """The server may have done it."""
     url, asked = broken_then_whole(b"HTTP/1.1 202 Accepted\r\nContent-Length: 99\r\n\r\n{", sockets)
     error = failure(transport(url), method="POST")
-    assert str(error).startswith(f"the connection to {url} broke before a reply (POST): ")
+    assert str(error).startswith(f"the connection to {url} broke before a response (POST): ")
     assert error.answer_lost
     assert len(asked) == 1
 
@@ -65,7 +65,7 @@ def test_a_get_whose_answers_all_break_off_is_given_up(sockets, transport):
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{")
 
     error = failure(transport(f"http://127.0.0.1:{sockets(handle)}"))
-    assert "broke before a reply (GET)" in str(error)
+    assert "broke before a response (GET)" in str(error)
     assert len(asked) == 2
 
 
@@ -81,7 +81,7 @@ def test_tls_that_breaks_after_the_request_leaves_the_answer_lost(sockets, trans
 
     url = f"https://127.0.0.1:{sockets(hang_up)}"
     error = failure(transport(url, verify=str(ca)), method="POST")
-    assert str(error).startswith(f"the connection to {url} broke before a reply (POST): ")
+    assert str(error).startswith(f"the connection to {url} broke before a response (POST): ")
     assert error.answer_lost
 
 

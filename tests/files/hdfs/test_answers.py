@@ -71,17 +71,17 @@ def read(fs):
 @pytest.mark.parametrize(
     ("script", "work", "text"),
     [
-        (Scripted.hang_up, lambda fs: fs.exists("/p"), "no answer ("),
-        (Scripted.hang_up, lambda fs: fs.replace("/p", "/q"), "no answer ("),
-        (break_off, lambda fs: fs.exists("/p"), "no answer (IncompleteRead("),
+        (Scripted.hang_up, lambda fs: fs.exists("/p"), "no response ("),
+        (Scripted.hang_up, lambda fs: fs.replace("/p", "/q"), "no response ("),
+        (break_off, lambda fs: fs.exists("/p"), "no response (IncompleteRead("),
         (looked_up(cut_off), read, "the connection broke: "),
-        (answering(200, LONG), lambda fs: fs.exists("/p"), "the answer has no FileStatus"),
-        (answering(200, b'{"boolean": tr'), lambda fs: fs.mkdir("/p"), "the answer has no boolean"),
+        (answering(200, LONG), lambda fs: fs.exists("/p"), "the response has no FileStatus"),
+        (answering(200, b'{"boolean": tr'), lambda fs: fs.mkdir("/p"), "the response has no boolean"),
         (answering(502, LONG), lambda fs: fs.mkdir("/p"), "HTTP 502 Bad Gateway"),
-        (answering(307, b"", Location="http://[bad/"), lambda fs: fs.touchz("/p"), "no answer ("),
-        (answering(307, b"", Location="http://h:99999999/"), read, "no answer ("),
-        (answering(307, b"", Location="ftp://h/?delegation=SECRET"), read, "no answer ("),
-        (answering(307, b"", Location=f"http://{'a' * 70}/?delegation=SECRET"), read, "no answer ("),
+        (answering(307, b"", Location="http://[bad/"), lambda fs: fs.touchz("/p"), "no response ("),
+        (answering(307, b"", Location="http://h:99999999/"), read, "no response ("),
+        (answering(307, b"", Location="ftp://h/?delegation=SECRET"), read, "no response ("),
+        (answering(307, b"", Location=f"http://{'a' * 70}/?delegation=SECRET"), read, "no response ("),
     ],
 )
 def test_errors_hold_nothing_of_an_http_library(script, work, text):
@@ -99,7 +99,7 @@ def test_a_malformed_answer_is_shown():
     assert "; check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and" in str(
         error
     )
-    assert str(error).endswith(f"; the answer begins with {shown!r}")
+    assert str(error).endswith(f"; the response starts with {shown!r}")
 
 
 @pytest.mark.parametrize("status", [200, 404])
@@ -116,15 +116,15 @@ def test_a_malformed_answer_shows_no_token(status, before):
 def test_values_of_another_type(call, document):
     """A field whose value is of another type is missing."""
     error = raised(answering(200, json.dumps(document).encode()), lambda fs: Player(fs).call(call))
-    assert f"the answer has no {next(iter(document))}: not a valid WebHDFS reply" in str(error)
-    assert str(error).endswith(f"; the answer begins with {json.dumps(document)!r}")
+    assert f"the response has no {next(iter(document))}: not a valid WebHDFS response" in str(error)
+    assert str(error).endswith(f"; the response starts with {json.dumps(document)!r}")
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b"\xff\xfe\xfa", b'{"FileStatus": ' + b"9" * 5000 + b"}"])
 def test_what_json_cannot_be_read_from(body):
     """What a JSON parser cannot take is malformed as all else."""
     error = raised(answering(200, body), lambda fs: fs.exists("/p"))
-    assert "the answer has no FileStatus: not a valid WebHDFS reply" in str(error)
+    assert "the response has no FileStatus: not a valid WebHDFS response" in str(error)
 
 
 @pytest.mark.parametrize("status", [403, 503])
@@ -138,12 +138,12 @@ def test_a_refusal_of_another_form(status, remote):
 def test_a_login_page_is_no_success():
     """An operation that answers nothing is not done where a page is the answer, or a redirect to nowhere."""
     page = raised(answering(200, LONG), lambda fs: fs.chmod("/p", "700"))
-    assert "the answer is neither empty nor JSON: not a valid WebHDFS reply" in str(page)
+    assert "the response is neither empty nor JSON: not a valid WebHDFS response" in str(page)
     nowhere = raised(answering(302, b""), lambda fs: fs.chmod("/p", "700"))
-    assert "HTTP 302 Found, not a valid WebHDFS reply" in str(nowhere)
+    assert "HTTP 302 Found, not a valid WebHDFS response" in str(nowhere)
     no_file = raised(looked_up(answering(302, b"")), read)
     assert "HDFS OPEN /p on " in str(no_file)
-    assert "HTTP 302 Found, not a valid WebHDFS reply" in str(no_file)
+    assert "HTTP 302 Found, not a valid WebHDFS response" in str(no_file)
 
 
 def test_where_to_write_to():
@@ -160,7 +160,7 @@ def test_where_to_write_to():
         fs.touchz("/p")
     assert written[1].startswith("/webhdfs/v1/p?datanode")
     error = raised(answering(200, b'{"Location": 1}'), lambda fs: fs.touchz("/p"))
-    assert "the answer has no Location: not a valid WebHDFS reply" in str(error)
+    assert "the response has no Location: not a valid WebHDFS response" in str(error)
 
 
 def endless(status):
@@ -189,7 +189,7 @@ def test_limits_of_length(status, monkeypatch):
     monkeypatch.setattr("luigi_pai.api.wire.timed_http.MAX_ANSWER", 16 * MIB)
     script = endless(status)
     error = raised(script, lambda fs: list(fs.listdir("/p")), read_timeout=60)  # four times that for all
-    assert ": the answer is longer than 16 MiB; check webhdfs_url in [OpenPai], or divide the fo" in str(
+    assert ": the response is longer than 16 MiB; check webhdfs_url in [OpenPai], or divide the fo" in str(
         error
     )
     sent = script.sent
@@ -222,7 +222,9 @@ def test_limits_of_time(data, monkeypatch):
     monkeypatch.setattr("luigi_pai.api.wire.timed_http._WHOLE_ANSWER", 0.01)
     with (
         scripted_fs(dripping(data, 1000, 0.05), read_timeout=30) as fs,
-        pytest.raises(HdfsError, match=r": the answer was not finished within 0.3 s; check webhdfs_url in "),
+        pytest.raises(
+            HdfsError, match=r": the response was not finished within 0.3 s; check webhdfs_url in "
+        ),
     ):
         fs.exists("/p")
 
@@ -282,7 +284,7 @@ def test_an_address_without_a_server():
     with pytest.raises(HdfsError) as caught:
         WebHdfs("http://127.0.0.1:1", "alice").exists("/p")
     assert str(caught.value) == (
-        "HDFS GETFILESTATUS /p on 127.0.0.1:1: no answer (Connection refused); "
+        "HDFS GETFILESTATUS /p on 127.0.0.1:1: no response (Connection refused); "
         "check webhdfs_url in [OpenPai], and that the NameNode runs; OpenPAI 0.16 and later have storages"
     )
 
@@ -327,7 +329,7 @@ def test_a_datanode_that_cannot_be_reached():
         handler.answer(307, Location="http://127.0.0.1:1/webhdfs/v1/p?op=CREATE&delegation=secret")
 
     text = (
-        r"^HDFS CREATE /p on 127.0.0.1:1: no answer \(Connection refused\); NameNode 127.0.0.1:\d+ "
+        r"^HDFS CREATE /p on 127.0.0.1:1: no response \(Connection refused\); NameNode 127.0.0.1:\d+ "
         r"redirected to this DataNode: check that this machine resolves its name and reaches it, or set web"
     )
     with scripted_fs(script) as fs, pytest.raises(HdfsError, match=text):

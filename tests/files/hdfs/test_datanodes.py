@@ -63,12 +63,12 @@ def test_datanodes_that_die_in_a_write(own, fs, home):
                 file.write(bytes(2**20))
 
     try:
-        with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no answer"):
+        with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no response"):
             write()
         assert names(fs, home) == ["f"]
-        with pytest.raises(HdfsError, match=r"^HDFS OPEN .*: no answer \(Connection refused\)"):
+        with pytest.raises(HdfsError, match=r"^HDFS OPEN .*: no response \(Connection refused\)"):
             fs.open_reader(f"{home}/f")
-        with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no answer \(Connection refused\)"):
+        with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no response \(Connection refused\)"):
             written(fs, f"{home}/g")
     finally:
         for number in (0, 1):
@@ -176,6 +176,6 @@ def test_a_datanode_that_was_reached_and_is_silent(parts):
     ):
         server.send_once("PUT", address, "/f", "CREATE", data=parts_of_file(parts))
     assert str(caught.value) == (
-        f"HDFS CREATE /f on {urlsplit(address).netloc}: no answer within 0.2 s (read_timeout); "
+        f"HDFS CREATE /f on {urlsplit(address).netloc}: no response within 0.2 s (read_timeout); "
         "try again, or raise read_timeout in [OpenPai]"
     )

@@ -269,7 +269,7 @@ def test_a_hostile_server(kind, tmp_path):
     assert not os.path.lexists("/tmp/luigi-pai-escaped")
     if kind in REFUSED:
         texts = [str(errors[name]) for name in ("listdir", "get", "download", "copy", "glob")]
-        named = ["FileStatuses: not a valid WebHDFS reply" in text for text in texts]
+        named = ["FileStatuses: not a valid WebHDFS response" in text for text in texts]
         assert any(named), texts
         # many operations at once may be late on a busy machine
         assert all(

@@ -40,7 +40,7 @@ def test_https(*, bundle, certificate, settings, monkeypatch):
         assert WebHdfs.from_config().exists("/p")
         assert WebHdfs(None, "alice", verify=str(ca)).exists(url.replace("https", "swebhdfs") + "/p")
         settings(verify="true")
-        with pytest.raises(HdfsUnreachable, match=r"no answer \(.*certificate verify failed"):
+        with pytest.raises(HdfsUnreachable, match=r"no response \(.*certificate verify failed"):
             WebHdfs.from_config().exists("/p")
 
 

@@ -198,7 +198,7 @@ def test_a_namenode_that_gives_no_answer():
     with two("hang up", "active") as (_first, second, fs):
         assert fs.exists("/p")
     assert second.asked == ["GET"]
-    with two("hang up", "active") as (first, second, fs), pytest.raises(HdfsUnreachable, match="no answer"):
+    with two("hang up", "active") as (first, second, fs), pytest.raises(HdfsUnreachable, match="no response"):
         fs.mkdir("/p")
     assert (first.asked, second.asked) == (["PUT"], [])
 
@@ -211,8 +211,8 @@ def test_no_namenode_is_active(work):
     netloc = url.removeprefix("http://")
     assert str(caught.value).partition(" on ")[2] == (
         "127.0.0.1:1: no NameNode is active "
-        f"(127.0.0.1:1: no answer (Connection refused); {netloc}: StandbyException: Operation category READ "
-        "is not supported in state StandbyException); "
+        f"(127.0.0.1:1: no response (Connection refused); {netloc}: StandbyException: Operation category "
+        "READ is not supported in state StandbyException); "
         "check webhdfs_url in [OpenPai], and that a NameNode is active"
     )
 
@@ -367,8 +367,8 @@ def test_a_third_error_is_raised(pauses, caplog):
     caplog.set_level("INFO", logger="luigi-interface")
     script = Faulty(*[status(503)] * 3)
     text = (
-        r"^HDFS MKDIRS /p on 127.0.0.1:\d+: HTTP 503 Service Unavailable, not a valid WebHDFS reply; try "
-        r"again; the answer begins with '<html>not now</html>'"
+        r"^HDFS MKDIRS /p on 127.0.0.1:\d+: HTTP 503 Service Unavailable, not a valid WebHDFS response; try "
+        r"again; the response starts with '<html>not now</html>'"
     )
     with scripted_fs(script) as fs, pytest.raises(HdfsError, match=f"{text}$"):
         fs.mkdir("/p")
@@ -405,7 +405,7 @@ def test_a_refused_connection_is_retried_once(work, pauses, monkeypatch):
     with scripted(script) as url:
         port = int(url.rpartition(":")[2])
     fs = WebHdfs(url, "alice")
-    with pytest.raises(HdfsUnreachable, match=r"no answer \(Connection refused\)") as caught:
+    with pytest.raises(HdfsUnreachable, match=r"no response \(Connection refused\)") as caught:
         work(fs)
     assert caught.value.unsent
     assert pauses == [0.05]
@@ -436,7 +436,7 @@ def test_a_certificate_that_is_not_trusted_is_not_retried():
     """A certificate does not become right."""
     error = requests.exceptions.SSLError(ssl.SSLCertVerificationError(1, "certificate verify failed"))
     failure = unanswered("OPEN", "/p", no_response(error), ["h:1"])
-    assert str(failure).startswith("HDFS OPEN /p on h:1: no answer (certificate verify failed); ")
+    assert str(failure).startswith("HDFS OPEN /p on h:1: no response (certificate verify failed); ")
     assert not failure.transient
     assert unanswered("OPEN", "/p", no_response(requests.ConnectionError("cut")), ["h:1"]).transient
 
@@ -447,7 +447,7 @@ def test_a_proxy_that_is_away_is_named(monkeypatch):
     with pytest.raises(HdfsUnreachable) as caught:
         WebHdfs("http://namenode.invalid:50070", "alice").exists("/p")
     assert str(caught.value) == (
-        "HDFS GETFILESTATUS /p on namenode.invalid:50070: no answer through the proxy of http_proxy in the "
+        "HDFS GETFILESTATUS /p on namenode.invalid:50070: no response through the proxy of http_proxy in the "
         "environment (Connection refused); correct http_proxy (http://USER:PASSWORD@HOST:PORT), or name the "
         "host in no_proxy"
     )
@@ -481,6 +481,8 @@ def test_a_malformed_answer_is_retried_for_reads(pauses):
         assert fs.exists("/p")
         assert (script.asked, pauses) == (["GETFILESTATUS"] * 3, [0.05, 0.2])
         script.faults.append(status(200))
-        with pytest.raises(HdfsError, match=r"^HDFS MKDIRS /p on .*: the answer has no boolean: not a valid"):
+        with pytest.raises(
+            HdfsError, match=r"^HDFS MKDIRS /p on .*: the response has no boolean: not a valid"
+        ):
             fs.mkdir("/p")
     assert script.asked[3:] == ["MKDIRS"]

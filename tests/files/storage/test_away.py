@@ -130,7 +130,7 @@ def test_a_call_that_hangs(function, filled, hung, monkeypatch):
     with monkeypatch.context() as patch:
         failing(patch, function, lambda: back.wait(600) and None)
         with pytest.raises(
-            HdfsUnreachable, match=r"no answer within 0.2 s \(read_timeout\); check"
+            HdfsUnreachable, match=r"no response within 0.2 s \(read_timeout\); check"
         ) as caught:
             Player(hung).call(WORK[function])
         assert any(thread.name == "storage" for thread in threading.enumerate())  # the call hangs still
@@ -155,7 +155,7 @@ def test_calls_that_hang_are_bounded(filled, hung, monkeypatch):
             errors.append(str(caught.value))
         threads = [thread for thread in threading.enumerate() if thread.name == "storage"]
         assert len(threads) == 5
-        assert ["no answer to 5 earlier calls" in error for error in errors] == [False] * 5 + [True] * 3
+        assert ["no response to 5 earlier calls" in error for error in errors] == [False] * 5 + [True] * 3
         back.set()
         for thread in threads:
             thread.join(10)

@@ -125,7 +125,7 @@ def test_what_is_no_path_on_it(path, why, storage):
     for work in (storage.exists, Storage("nfs1", "/nowhere").check_path):
         with pytest.raises(HdfsError) as caught:
             work(path)
-        assert str(caught.value).startswith(f"{path!r} is no path on this storage: {why}")
+        assert str(caught.value).startswith(f"{path!r} is not a path on this storage: {why}")
     assert not storage.is_same(path, "/f")
 
 

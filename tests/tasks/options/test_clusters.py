@@ -214,7 +214,7 @@ def test_a_name_without_a_section(name):
 @pytest.mark.parametrize(
     ("keys", "error", "words"),
     [
-        ({"password": "wrong-one"}, AuthenticationError, "set the right password in [OpenPai:gpu2]"),
+        ({"password": "wrong-one"}, AuthenticationError, "set the correct password in [OpenPai:gpu2]"),
         ({"pai_url": "http://127.0.0.1:9"}, ClusterUnreachable, "check pai_url in [OpenPai:gpu2]"),
         ({"token": "wrong-one"}, AuthenticationError, "accept the token of [OpenPai:gpu2] in luigi.cfg"),
         ({"token": "wrong one"}, ConfigError, "token in [OpenPai:gpu2] of luigi.cfg contains blanks"),

@@ -341,7 +341,7 @@ def test_map_checks_all_before_the_first_is_sent(nowhere):
         nowhere.map(added, [1, threading.Lock()], image="python:3")
     with pytest.raises(TypeError, match=r"calls a function for each element of a list: write \[0\.1\]$"):
         nowhere.map(added, 0.1, image="python:3")
-    with pytest.raises(TypeError, match=r"is no job: a function runs as one with call\(\), such as call"):
+    with pytest.raises(TypeError, match=r"is not a job: a function runs as one with call\(\), such as call"):
         nowhere.submit(added)
     with pytest.raises(ValueError, match="shorter"):
         nowhere.map(added, [1, 2], [1], image="python:3")

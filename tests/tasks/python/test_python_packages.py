@@ -192,7 +192,7 @@ def test_names_that_are_no_package_with_files(name, tmp_path, monkeypatch):
     (tmp_path / "namespaced").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delattr("__main__.__spec__", raising=False)
-    wanted = f"packages: {name!r} is no package or module that can be imported here; write names as after"
+    wanted = f"packages: {name!r} is not a package or module that can be imported here; write names as after"
     assert wanted in refused(task_with(name))
 
 

@@ -105,7 +105,7 @@ def test_nothing_is_lost_and_nothing_is_done_twice(
         assert len(warnings) == 1
         assert "storage nfs1" in warnings[0]
         assert "retrying for up to 10000 s" in warnings[0]
-        assert "the file system replies again after" in caplog.text
+        assert "the file system responds again after" in caplog.text
     else:
         assert warnings == []
         assert first < POST
@@ -153,7 +153,7 @@ def test_a_mount_that_hangs_for_a_while(pai, storage, settings, monkeypatch, cap
     pai.clock.call_later(60, back.set)
     Train().run()
     assert hung
-    assert "no answer within 0.5 s (read_timeout)" in caplog.text
+    assert "no response within 0.5 s (read_timeout)" in caplog.text
     output = storage / "train" / "output"
     wait_until(lambda: not list(output.rglob(".*")))
     assert (output / "_SUCCESS").read_text() == "train\n"
