@@ -84,7 +84,7 @@ def job_failure(
     secrets: Sequence[str] = (),
     next_step: str | None = None,
 ) -> PaiJobFailed:
-    """Return the error for a failed or stopped job. Its message has cause, log lines, URLs and advice.
+    """Return the error for a failed or stopped job. Its message has the cause, log lines, URLs and advice.
 
     Args:
         api: The REST API of the job's cluster, to read the job's log.

@@ -152,7 +152,7 @@ def _change(text: str) -> tuple[list[str], Any]:
     if not equals or not all(path):
         give_up(f"--set {key}: write KEY=VALUE, such as epochs=20")
     if path[0] == "secrets":
-        give_up("--set secrets: others can read the command line; put it in the file")
+        give_up("--set secrets: other users can read the command line; put secrets in the job file")
     try:
         return path, json.loads(value)
     except ValueError:

@@ -284,7 +284,7 @@ def _unfit(error: ValidationError, path: Path, shown: str) -> str:
         return f"{shown} is not {description}; write {number} without quotes"
     if isinstance(instance, dict) and kinds == {"string"} and path and isinstance(path[-1], int):
         what = description.partition(":")[0]
-        return f"{shown} is not {what}; the ': ' in it made a mapping of a text: put the text into quotes"
+        return f"{shown} is not {what}; the ': ' in it makes this a mapping: put the text in quotes"
     if isinstance(instance, list) and kinds == {"string"} and [type(each) for each in instance] == [str]:
         return f"{shown} is not {description}; a comma behind the value, or brackets, make it a list"
     return f"{shown} is not {description}"

@@ -243,7 +243,7 @@ class Engine:
             self._end_all(job, Update(job.name, job.status, Outcome.ENDED))
             return
         known = self._jobs.get((key, job.name))
-        if known is not None and not known.is_over:  # other points of this job were found before
+        if known is not None and not known.is_over:  # the job is known through other points
             known.members += job.members
         else:
             self._jobs[key, job.name] = job

@@ -112,7 +112,7 @@ def parameters_of(task: luigi.Task) -> dict[str, Any]:
 
 
 def describe(task: object) -> str:
-    """Return the description of a point for users: ``rate=0.1, batch=16``."""
+    """Return a readable description of a point, such as ``rate=0.1, batch=16``."""
     if not isinstance(task, luigi.Task):
         return f"{task!r:.60}"
     values = ", ".join(f"{name}={value}" for name, value in parameters_of(task).items())

@@ -274,7 +274,7 @@ class SweepRun:
             logger.warning("%s: all %d points failed, and %s", self._name, len(table.points), allowed)
         if table.without_metrics:
             logger.warning(
-                "%s: %s written no metrics.json; the results of these are their last reports",
+                "%s: %s written no metrics.json; their last reports are used as results",
                 self._name,
                 _have(table.without_metrics),
             )

@@ -67,7 +67,7 @@ def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test with an unused script or fault; if it has already failed, add a section to its report."""
+    """Fail a test that has left a script or fault unused; if it has failed already, extend its report."""
     pai = item.stash.get(_PAI, None)
     try:
         yield

@@ -290,7 +290,7 @@ class When:
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return a fault rule to set again, with ``count`` reduced by the requests that have failed."""
+    """Return the rest of a fault rule: ``count``, less the requests that it made fail."""
     counted = {"seen", "struck"}
     left = {key: value for key, value in rule.items() if key not in counted}
     if left["count"] is not None:

@@ -329,6 +329,6 @@ def warn_of_other_definition(job: str) -> None:
     """Warn that a job was submitted with another definition of its work."""
     logger.warning(
         "Job %s was submitted with another definition than the task has now; it runs as it was "
-        "submitted. To run the new one, change the name, for example with a version number",
+        "submitted. To run the new one, change the name, for example by adding a version number",
         job,
     )

@@ -155,8 +155,8 @@ def _warn_if_changed(work: Work, evidence: Evidence, entry: Entry) -> None:
 
 def _warn_of_success(entry: Entry, but: str) -> None:
     logger.warning(
-        "Job %s has succeeded, but %s. The task is complete: its name is the same. To run it again, change "
-        "the name, for example with a version number",
+        "Job %s has succeeded, but %s. The task still counts as complete, because its name has not changed. "
+        "To run it again, change the name, for example by adding a version number",
         entry.known.name,
         but,
     )

@@ -76,7 +76,7 @@ def test_jobs(job, gpu2, cluster, pai_command):
     assert f"again: run its Luigi task again, or luigi-pai submit --cluster gpu2 --like {job}" in shown
     pai_command("status", job, expect=1)
     assert "on gpu2" in pai_command("logs", *there, job).stdout
-    assert "has ended already" in pai_command("stop", *there, job).stdout
+    assert "has already ended" in pai_command("stop", *there, job).stdout
     again = pai_command("submit", *there, "--like", job)
     assert f"logs: luigi-pai logs --cluster gpu2 -f {again.stdout.strip()}" in again.stderr
     assert again.stdout.strip() in [each["name"] for each in gpu2.jobs()]

@@ -174,7 +174,7 @@ def test_set_of_one_word_is_a_parameter_that_is_used_or_a_field(pai_command, job
 def test_set_takes_no_secret(pai_command, job_file, name):
     """Other users can read command lines."""
     refused = pai_command("submit", job_file(name), "--set", "secrets.key=hunter2", expect=2).stderr
-    assert "put it in the file" in refused
+    assert "put secrets in the job file" in refused
     assert "hunter2" not in refused
 
 

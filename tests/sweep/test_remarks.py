@@ -37,7 +37,7 @@ def test_points_without_metrics_are_counted(pai, hdfs, caplog, tolerance):
     with nullcontext() if tolerance else pytest.raises(PaiSweepFailed, match="1 of 4 points failed"):
         some.run()
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    written = "Some: 1 point has written no metrics.json; the results of these are their last reports"
+    written = "Some: 1 point has written no metrics.json; their last reports are used as results"
     missing = "Some: 1 point has no result; there is no metrics.json in "
     assert said.count(written) == 1
     assert sum(each.startswith(missing) for each in said) == 1

@@ -371,7 +371,7 @@ def changes(caplog) -> list[str]:
     """Return what the warnings about jobs that have succeeded say after "but"."""
     texts = [line.getMessage() for line in caplog.records if " has succeeded, but " in line.getMessage()]
     assert all("To run it again, change the name" in text for text in texts)
-    return [text.partition(", but ")[2].partition(". The task is")[0] for text in texts]
+    return [text.partition(", but ")[2].partition(". The task still")[0] for text in texts]
 
 
 @pytest.mark.usefixtures("pai")

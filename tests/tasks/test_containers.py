@@ -127,7 +127,7 @@ def test_without_a_code_folder_there_is_no_place_for_it():
         code_dir = None
 
     with pytest.raises(
-        SpecError, match=r"runtime: puts pai_runtime.py beside the code, and there is no code_dir"
+        SpecError, match=r"runtime: puts pai_runtime.py next to the code, but there is no code_dir"
     ):
         NoCode(name=unique(), command="true").run()
 

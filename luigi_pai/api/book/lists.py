@@ -71,9 +71,9 @@ class Lists:
     up. The list is used for 10 s. Before the next list is requested, there is a pause. It is the longest of
 
     - a fifth of the median time until the next lookup of the watched jobs,
-    - the pause that lets lists use half of the server's limit for lists: 2 s if the limit is 60 per minute,
+    - the pause that keeps lists within half of the server's limit: 2 s if the limit is 60 per minute,
     - the pause that ``Limits.polling_wait`` returns,
-    - five times the duration of the last list, but at most 30 s: 2.5 s after a list that took 0.5 s.
+    - five times as long as the last list took, but at most 30 s: 2.5 s after 0.5 s.
 
     After a failed list, no list is requested for 15 s. This pause doubles with each additional failure, up to
     10 minutes. After a failure without any response from the server, it is always 15 s.

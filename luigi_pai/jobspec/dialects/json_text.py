@@ -60,7 +60,7 @@ def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"JSON does not have {name}; if a text is meant, put it into quotes")
+    raise ValueError(f"JSON does not have {name}; if text is meant, put it in quotes")
 
 
 def _finite(text: str) -> float:

@@ -113,7 +113,7 @@ def strict_command(command: str) -> str | None:
 
 
 def packed(content: bytes) -> str:
-    """Return a command that contains compressed content and prints it."""
+    """Return a command that prints the content, which it contains in compressed form."""
     data = base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
     return f"echo {data} | base64 -d | gzip -d"
 

@@ -36,18 +36,18 @@ TOO_DEEP = f"this is nested more than {MAX_DEPTH} levels deep, which no job is; 
 
 BAD_TAG = (
     "this value does not fit its tag, or the tag is none of !!str, !!int, !!float, !!bool and !!null; leave "
-    "the tag out, or put a text that begins with '!' into quotes"
+    "the tag out, or put text that starts with '!' in quotes"
 )
 """Message for a tag that is unknown or does not fit its value."""
 
-QUOTE_TEXT = "if a text is meant, put it into quotes"
+QUOTE_TEXT = "if text is meant, put it in quotes"
 """Advice for a value that is not read as a string."""
 
 _OPEN_QUOTE = "the quote that starts here is never closed"
 _KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
 _ANCHOR = (
-    "'&' gives a value a name of letters, digits, '-' and '_', and '*' refers to it; put a text that begins "
-    "with one of them into quotes"
+    "'&' gives a value a name of letters, digits, '-' and '_', and '*' refers to it; put text that starts "
+    "with one of them in quotes"
 )
 _INDENTATION = (
     "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
@@ -60,7 +60,7 @@ _MESSAGES = (
         "mapping values are not allowed",
         (
             "a second ': ' is in this line, its indentation is incorrect, or its key has more than 1,024 "
-            "characters; put a text with ': ' into quotes"
+            "characters; put text with ': ' in quotes"
         ),
     ),
     ("sequence entries are not allowed", "'- ' cannot start a list here; put it on a separate line"),
@@ -293,8 +293,8 @@ def plain_value(text: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]
         if js_yaml_4 is not None:
             return _as_read_by(text, js_yaml_4=js_yaml_4), False
         raise UnclearScalarError(
-            f"OpenPAI and LTP 1.1 and later take this for different values; {QUOTE_TEXT}; "
-            "if a number is meant, write it in decimal digits that do not begin with 0"
+            f"OpenPAI reads this as one value, and LTP 1.1 and later as another; {QUOTE_TEXT}; "
+            "for a number, write decimal digits without a leading 0"
         )
     is_date = _DATE.fullmatch(text) is not None
     if is_date:
@@ -307,7 +307,7 @@ def plain_value(text: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]
 
 
 def _as_read_by(text: str, *, js_yaml_4: bool) -> Any:
-    """Return the value of a scalar that js-yaml 3 and 4 read differently."""
+    """Return the value that js-yaml 3 or 4 gives a scalar that they read differently."""
     digits, base = text.lstrip("+-").replace("_", ""), 8
     parts = list(digits.removeprefix("0o"))
     is_number = js_yaml_4

@@ -95,7 +95,7 @@ class Document:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._begun:
-            raise _error(node, "this contains itself, by an alias ('*') in it", path)
+            raise _error(node, "this value contains itself, through an alias ('*')", path)
         self._begun.add(id(node))
         value: Any
         if isinstance(node, yaml.SequenceNode):
@@ -144,11 +144,13 @@ class Document:
         """Convert a key to a string like JavaScript."""
         if not isinstance(node, yaml.ScalarNode):
             raise _error(
-                node, "a list or a mapping cannot be a key; put a text with brackets into quotes", path
+                node,
+                "a list or a mapping cannot be a key; if this is text with brackets, put it in quotes",
+                path,
             )
         value, is_date = self._plain(node, path)
         if is_date:
-            message = "the server makes a long English text of a key that is a date; put the key into quotes"
+            message = "the server makes a long English text of a key that is a date; put the key in quotes"
             self.problems.append(_problem(node, message, path))
         key = javascript_text(value)
         if key == _PROTO and not self._js_yaml_4:
@@ -177,14 +179,14 @@ class Document:
         try:  # JavaScript's escapes may write one character as two surrogates; join them
             text = node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
-            raise _error(node, "half a character (a lone surrogate) is in this text", path) from None
+            raise _error(node, "this text contains half a character (a lone surrogate)", path) from None
         tag = node.tag.removeprefix(_TAG)
         if tag in ("!", "str"):
             return text, False
         if tag and tag not in _TYPES:
             raise _error(node, BAD_TAG, path)
         if text == "-" and not tag:
-            raise _error(node, "'-' alone is not a text; put it into quotes", path)
+            raise _error(node, "'-' alone is not text; put it in quotes", path)
         try:
             value, is_date = plain_value(text, js_yaml_4=self._js_yaml_4)
         except UnclearScalarError as error:

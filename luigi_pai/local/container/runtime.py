@@ -158,7 +158,7 @@ def _plugin_scripts(
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         if policy == "ignore":
             return {}
-        reason = error if isinstance(error, ValueError) else "something is missing, or has an invalid type"
+        reason = error if isinstance(error, ValueError) else "a field is missing or has an invalid type"
         raise ValueError(f"the plugin {name} cannot use its parameters: {reason}") from None
 
 

@@ -109,7 +109,7 @@ def _taken(name: str) -> ApiError:
 
 
 class V1Handler(ApiHandler):
-    """The routes of OpenPAI 0.7.1 under /api that this server has."""
+    """The routes under /api of OpenPAI 0.7.1 that this server implements."""
 
     def is_admin(self, bearer: Bearer) -> bool:
         """Return whether the user was an administrator when they logged in."""

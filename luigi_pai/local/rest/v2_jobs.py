@@ -301,7 +301,7 @@ def _spec(
     except SpecError as error:
         raise _failure(error) from None
     except (AttributeError, LookupError, TypeError):
-        raise ApiError(500, None, "extras: something is missing, or has an invalid type") from None
+        raise ApiError(500, None, "extras: a field is missing or has an invalid type") from None
     if is_too_large(spec):
         text = f"luigi-pai local runs at most {MAX_TASKS} tasks with {MAX_JOB_PORTS} ports in a job"
         raise ApiError(400, "InvalidProtocolError", text)

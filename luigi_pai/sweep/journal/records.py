@@ -109,7 +109,7 @@ def valid_row(**fields: Any) -> Row:
 
 
 def valid_asked(place: str, family: Any, parameters: Any) -> Asked:
-    """Return the event of a proposed point; raise ValueError if a field has another type."""
+    """Return the event of a proposed point; raise ValueError if a field has an invalid type."""
     if not isinstance(family, str) or not all(isinstance(text, str) for text in parameters.values()):
         raise ValueError(family)
     return Asked(place, family, parameters)

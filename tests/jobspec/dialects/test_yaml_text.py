@@ -33,7 +33,7 @@ TEXTS_JUDGED = [
 ]
 
 DIFFERENT = (
-    "OpenPAI and LTP 1.1 and later take this for different values; if a text is meant, put it into quotes"
+    "OpenPAI reads this as one value, and LTP 1.1 and later as another; if text is meant, put it in quotes"
 )
 READ_THOUGH_REFUSED = {"&k a: 1\nb: 2\n", "x: 1\n&k a: 2\n*k : 3\n", "!!str 1: a\n", "a:\n|\n  x\n"}
 """What js-yaml refuses, and this package reads: the server then says so itself."""
@@ -271,7 +271,7 @@ def test_a_bomb_of_aliases_is_defused(text, message):
 def test_what_the_server_reads_in_a_surprising_way_is_remarked():
     document = read_yaml("a: 2020-01-01\nb:\n  - 12345678901234567890\n  - 9007199254740992\n", "job.yaml")
     assert document.value == {"a": "2020-01-01T00:00:00.000Z", "b": [12345678901234567000, 2**53]}
-    quotes = "if a text is meant, put it into quotes"
+    quotes = "if text is meant, put it in quotes"
     assert [str(each) for each in document.warnings] == [
         f"a: the server takes this for a date, and makes it a time in UTC; {quotes} (line 1)",
         f"b[0]: the server rounds whole numbers beyond 9,007,199,254,740,992; {quotes} (line 3)",
@@ -282,7 +282,7 @@ def test_what_the_server_reads_in_a_surprising_way_is_remarked():
 def test_a_version_that_a_number_shortens_is_remarked():
     document = read_yaml("parameters: {python: 3.10, rate: 0.10, half: 2.5, one: 1.0, text: '3.10'}\n")
     (said,) = map(str, document.warnings)
-    assert said.startswith("parameters.python: the server takes this for the number 3.1; if a text is meant,")
+    assert said.startswith("parameters.python: the server takes this for the number 3.1; if text is meant,")
 
 
 # ---------------------------------------------------------------- written

@@ -111,7 +111,7 @@ def test_a_scalar_that_the_releases_read_otherwise_is_refused(users, request):
     """A client would not send it: its meaning depends on the cluster."""
     answer = request.getfixturevalue(users).admin.post(as_yaml(unique(), "012"))
     assert answer.status_code == 500
-    assert "OpenPAI and LTP 1.1 and later take this for different values" in answer.text
+    assert "OpenPAI reads this as one value, and LTP 1.1 and later as another" in answer.text
 
 
 def as_yaml(name, *values):
