@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.api.clock import LATEST_MS
+from luigi_pai.jobspec.names import is_array_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -82,10 +83,19 @@ class ClaimFolder(Protocol):
         """Return the content of a file; None if it does not exist."""
         ...
 
-    def create_once(self, name: str, data: bytes) -> bool:
+    def create_once(self, name: str, data: bytes, *, is_needed: bool) -> bool:
         """Create a file; return False if it exists. If several processes create it, at most one gets True.
 
         The file is complete as soon as other processes can see it.
+
+        Args:
+            name: The file's name.
+            data: The file's content.
+            is_needed: Whether nothing else prevents a second submission: the server refuses a second job of
+                the same name, but it does not know the points of an array.
+
+        Raises:
+            NotClaimed: The file is needed, and cannot be created now.
         """
         ...
 
@@ -115,7 +125,7 @@ class ClaimFolder(Protocol):
 class NotClaimed(Exception):
     """The file of a claim was not created, although it does not exist.
 
-    Another process may have just released its claim.
+    Another process may have just released its claim, or the disk is full.
 
     Attributes:
         error: The error to raise if the claim still cannot be created.
@@ -195,7 +205,7 @@ class Claims:
         """
         name = self._file(claim, "json")
         self._made = None
-        if self._folder.create_once(name, _text(claim)):
+        if self._folder.create_once(name, _text(claim), is_needed=is_array_name(claim.job)):
             self._made = claim
             return claim
         last = self.last()

@@ -7,6 +7,7 @@ machine, or on several machines if these share the folder. They do not prove a s
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.errors import PaiError
 from luigi_pai.private_folder import one_at_a_time, state_folder
-from luigi_pai.work.claims import LARGEST
+from luigi_pai.work.claims import LARGEST, NotClaimed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +35,8 @@ _LONGEST_STEM = 200  # maximum number of characters of a file's name in its temp
 _TEMPORARY = re.compile(r"\.[0-9a-f]{12}\..+", re.DOTALL)
 _ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned
 _TRIES = 3
+_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE)
+_MAKE_ROOM = "make room there, or set XDG_STATE_HOME to another folder"
 _CHECK = "check the file system of that folder, and run the task again"
 
 _roots: dict[tuple[str, str], Path | None] = {}  # by XDG_STATE_HOME and HOME; None: it cannot be used
@@ -93,7 +96,8 @@ class LocalClaimFolder:
 
     Other processes see a file only when it is complete and on the disk, because it is written under another
     name and then linked, which succeeds for one process only. If the file system fails, each process logs one
-    warning, and work continues without claims.
+    warning, and work continues without claims. Only points that share jobs wait while the disk is full or
+    fails.
 
     Args:
         folder: The path. Its parents belong to the user only.
@@ -138,14 +142,21 @@ class LocalClaimFolder:
             raise self.failed(name, f"has more than {LARGEST:,} bytes", "remove the file")
         return data
 
-    def create_once(self, name: str, data: bytes) -> bool:
-        """Create a file; return False if it exists. If the file system fails, return True."""
+    def create_once(self, name: str, data: bytes, *, is_needed: bool = False) -> bool:
+        """Create a file; return False if it exists.
+
+        If the file system fails, return True, or raise NotClaimed if the file is needed and the error may
+        pass.
+        """
         for _ in range(_TRIES):
             exists = False
             try:
                 with self._written(name, data) as temporary:
                     exists = not self._linked(temporary, name)
             except OSError as error:
+                if is_needed and error.errno in _PASSING:
+                    problem = f"cannot be written ({error.strerror}), so its job was not submitted"
+                    raise NotClaimed(self.failed(name, problem, _MAKE_ROOM)) from error
                 warn_once(error)
             if not exists:
                 return True

@@ -57,7 +57,7 @@ class OutputClaimFolder:
             time.sleep(pause)
         return read_small(self._fs, self._path(name), LARGEST)
 
-    def create_once(self, name: str, data: bytes) -> bool:
+    def create_once(self, name: str, data: bytes, *, is_needed: bool = True) -> bool:  # noqa: ARG002
         """Create a file; return False if it exists, or was not created."""
         return create_once(self._fs, self._path(name), data)
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -299,6 +300,30 @@ def test_work_goes_on_when_the_disk_fails(caplog, monkeypatch, call):
     assert not any(name.startswith(".") for name in stored(folder()))
 
 
+@pytest.mark.parametrize("call", ["open", "link", "fsync"])
+def test_a_point_of_an_array_waits_while_the_disk_is_full(monkeypatch, call):
+    """The server knows the array's name only, so nothing else would keep another run from the point."""
+    claims, array = Claims(folder(), "p-1"), replace(claim(name="p-1"), job="points-array-0123456789ab")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def wait(_: float) -> None:
+        waits.append(1)
+        if len(waits) == 1:
+            patch.undo()
+
+    waits: list[int] = []
+    refused = r"/p-1\.2\.json cannot be written \(No space left on device\), so its job was not submitted; "
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        assert claim_once(claims, array, Retry(10.0, Clock()), wait) == array
+        patch.setattr(os, call, fail)
+        with pytest.raises(PaiError, match=refused):
+            claim_once(claims, replace(array, number=2), Retry(0.0, Clock()), wait)
+    assert list(stored(folder())) == ["p-1.1.json"]
+
+
 def test_an_invalid_claim_is_an_error():
     """Of any kind: what is not JSON, too large, or has a class that is no string."""
     place = folder()
@@ -324,7 +349,9 @@ def test_a_claim_is_tried_again_while_it_is_neither_made_nor_there(monkeypatch):
     place = folder()
     claims, waits, mine = Claims(place, "train"), [], claim()
     create = type(place).create_once
-    monkeypatch.setattr(type(place), "create_once", lambda *given: bool(waits) and create(*given))
+    monkeypatch.setattr(
+        type(place), "create_once", lambda *given, **more: bool(waits) and create(*given, **more)
+    )
     with pytest.raises(NotClaimed, match=r"/train\.1\.json was not created, .*, so job train was not"):
         claims.claim(mine)
 

@@ -1,4 +1,4 @@
-"""Files that fail: changes of files on a storage, or of a journal, from a certain one on, for a while."""
+"""Files that fail: changes on a storage, in local claims or a journal, from a certain one on, for a while."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ ERRORS = ("ENOSPC", "EDQUOT", "EIO", "ESTALE", "EROFS", HANG)
 """The kinds of outages. A full disk takes half of a write. A hang may do the change."""
 
 
-def outage(random: Random, error: str = "") -> dict[str, Any]:
+def outage(random: Random, error: str = "", longest: int = 60) -> dict[str, Any]:
     """Draw an outage.
+
+    Args:
+        random: The source of random numbers.
+        error: The kind of the outage; drawn if empty.
+        longest: The largest number of changes that fail.
 
     Returns:
         ``error``: its kind; ``first``, ``count``: the changes that fail, from 1; ``done``: whether they are
@@ -34,7 +39,9 @@ def outage(random: Random, error: str = "") -> dict[str, Any]:
     return {
         "error": error,
         "first": random.randint(1, 60),
-        "count": random.choice((1, 1, 3, 10)) if error == HANG else random.choice((1, 2, 5, 20, 60)),
+        "count": random.choice((1, 1, 3, 10))
+        if error == HANG
+        else min(random.choice((1, 2, 5, 20, 60)), longest),
         "done": error in ("EIO", "ESTALE", HANG) and random.random() < 0.5,
     }
 

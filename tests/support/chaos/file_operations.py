@@ -1,4 +1,4 @@
-"""The changes of files that a run makes: those on a storage, and those of the journal on this machine."""
+"""The changes of files that a run makes: on a storage, and on this machine in claims and in the journal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.files.storage import posix, volume
 from luigi_pai.sweep.journal import files as journal
+from luigi_pai.work import local_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ def intercept(wrapped: Callable[[Act, Act | None], Act], *, with_journal: bool =
     changes["open"] = _open(wrapped(os.open, None))
     system = SimpleNamespace(**{**vars(os), **changes})
     write_all = wrapped(posix.write_all, lambda file, data: file.write(data[: len(data) // 2]))
-    for module in (posix, volume):
+    for module in (posix, volume, local_claims):
         module.os = system  # type: ignore[attr-defined]
     volume.write_all = write_all
     if with_journal:

@@ -110,12 +110,17 @@ def _safe_mode(table: Table) -> None:
 def _failing_files(table: Table) -> None:
     """Files fail in one or two runs, one after the other: a run may fail, but say nothing wrong."""
     for _ in range(table.random.randint(1, 2)):
-        table.end(table.start(disturbed=True, files=outage(table.random)))
+        table.end(table.start(disturbed=True, files=_outage(table)))
 
 
 def _full_disk(table: Table) -> None:
     """The disk gets full, also in the middle of a write of the journal; in the next run it has room again."""
-    table.end(table.start(disturbed=True, files=outage(table.random, "ENOSPC")))
+    table.end(table.start(disturbed=True, files=_outage(table, "ENOSPC")))
+
+
+def _outage(table: Table, error: str = "") -> dict[str, Any]:
+    """Draw an outage. Local claims are tried again after growing pauses, so few of their changes fail."""
+    return outage(table.random, error, longest=5 if table.round.place == "none" else 60)
 
 
 def _sigterm(_table: Table, started: Started) -> None:

@@ -240,7 +240,8 @@ def drawn(seed: int, nemeses: Iterable[str]) -> Round:
     if is_away and work.name in ("methods", "functions"):  # whose containers read HDFS, and fail as well
         work, api = WORKLOADS["chain"], chosen.choice(WORKLOADS["chain"].apis)
     if nemesis in OUTAGES:
-        api, place = chosen.choice([each for each in work.apis if each != "v1"]), "storage"
+        place = chosen.choice(("storage", "storage", "none"))
+        api = chosen.choice([each for each in work.apis if each != "v1" or place == "none"])
     workers = chosen.choice((2, 4)) if nemesis in ("kill-main", "kill-child") else chosen.choice((1, 2, 4))
     return Round(seed, work.name, api, place, nemesis, workers, bug=BUG)
 
