@@ -68,6 +68,11 @@ class Claim:
     stop_sent: bool = False
     state: str | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has failed or was stopped, or an interrupted run has asked the server to stop it."""
+        return self.state in _RELEASED or (self.state is None and self.stop_sent)
+
 
 class ClaimFolder(Protocol):
     """A folder of claims. On every file system, its claims follow the rules of ``Claims``."""

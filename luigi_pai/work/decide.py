@@ -9,14 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiJobError, PaiJobForgotten, PaiWorkConflict
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.work.claims import Claim
-
-_WITHOUT_RESULT = (JobState.FAILED.value, JobState.STOPPED.value)
 
 _ON_ITS_WAY = 10.0  # seconds after a claim in which its job may still be on its way to the server
 _DAYS_FROM = 72  # hours; messages give longer times in days
@@ -162,7 +159,7 @@ def _about_unknown(known: Situation, entry: Entry) -> Decision:
         return Submit(entry.number + 1)
     if not known.is_durable:  # the server does not know finished jobs, and may be a new one
         return _again(known, claim) if claim.state is None else Submit(1, wait=still_on_its_way(known.age))
-    if claim.state in _WITHOUT_RESULT or (claim.state is None and claim.stop_sent):
+    if claim.has_failed:
         return Submit(claim.number + 1)
     if claim.state is None and claim.cluster == known.cluster and known.age <= known.retention:
         return _again(known, claim)

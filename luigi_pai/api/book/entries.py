@@ -22,6 +22,10 @@ class Recorded(Protocol):
     def job(self) -> str:
         """The name of the job that runs the submission. The job may be an array with other submissions."""
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the submission has failed or was stopped, or a process has asked the server to stop it."""
+
 
 class Records(Protocol):
     """The records of a piece of work outside of the server."""

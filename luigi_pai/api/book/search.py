@@ -141,11 +141,16 @@ class Search:
         return listed if is_newer else found
 
     def _by_record(self, entry: Entry | None, record: Recorded) -> Entry:
-        """Return the newest submission from a record; ``entry`` if it is not older."""
+        """Return the newest submission from a record; ``entry`` if it is not older.
+
+        A job that has failed was on the server, so if its name was unknown a moment ago, another process has
+        posted it since then. It is looked up again.
+        """
         if entry is not None and entry.number >= record.number:
             return entry
         next_number = 1 if entry is None else entry.number + 1
-        if record.number == next_number and record.job == self._own_name(next_number):
+        is_next = record.number == next_number and record.job == self._own_name(next_number)
+        if is_next and not record.has_failed:
             return Entry(record.number, record.job, None)  # its name was just looked up and is unknown
         found = self.recorded(record)
         return self.later_than(found) if found.failed and found.index is None else found

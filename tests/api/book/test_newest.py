@@ -30,6 +30,7 @@ class Record:
 
     number: int
     job: str
+    has_failed: bool = False
 
 
 class Known:
@@ -64,6 +65,22 @@ def test_a_recorded_submission_that_the_server_does_not_know_is_said(faulty, clu
     entry = cluster.book.latest("train", Known(Record(number, name)))
     assert (entry.number, entry.job, entry.status) == (number, name, None)
     assert lookups(faulty) == [attempt_name("train", each) for each in range(1, number + 1)]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_job_that_comes_and_fails_between_its_lookup_and_its_record(faulty, cluster, number):
+    """Another process has posted it meanwhile: it is not taken for one that the server has forgotten."""
+    if number == 2:
+        faulty.add("train", ends_as="FAILED")
+    name = attempt_name("train", number)
+
+    class Late(Known):
+        def last(self):
+            faulty.add(name, ends_as="FAILED")
+            return super().last()
+
+    entry = cluster.book.latest("train", Late(Record(number, name, has_failed=True)))
+    assert (entry.number, entry.failed) == (number, True)
 
 
 @pytest.mark.parametrize("state", [None, "FAILED"])
@@ -207,6 +224,7 @@ class Claimed:
 
     number: int = 1
     job: str = "train-array-0123456789ab"
+    has_failed: bool = False
 
 
 def test_an_array_that_appears_while_it_is_looked_for_is_not_one_without_the_point(cluster, monkeypatch):
