@@ -28,7 +28,7 @@ from luigi_pai.console import install, report_progress_to
 from luigi_pai.durations import duration
 from luigi_pai.private_folder import private_folder
 from luigi_pai.redaction import printable
-from luigi_pai.work.signals import ENDING, end_with_main_process, handled
+from luigi_pai.work.stopping import ENDING, end_with_main_process, handled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

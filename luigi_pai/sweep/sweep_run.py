@@ -27,8 +27,7 @@ from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, c
 from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
 from luigi_pai.tasks.luigi_page import LuigiPage, answered_within, may_send_messages
-from luigi_pai.work.signals import before_signals
-from luigi_pai.work.stopping import stop_jobs
+from luigi_pai.work.stopping import before_signals, stop_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from luigi_pai.tasks.attributes import is_ours
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
 from luigi_pai.tasks.reports import Reports
-from luigi_pai.work.signals import continues
+from luigi_pai.work.stopping import continues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 
 
 class JobWatch:
-    """Monitors the job of one task, and shows its progress; see ``work.run.Watch``.
+    """Monitors the job of one task, and shows its progress.
 
     Args:
         task: The task.

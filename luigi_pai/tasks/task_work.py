@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.work.decide import Decision
-    from luigi_pai.work.piece import Origin
 
 logger = logging.getLogger("luigi-interface")
 
@@ -100,11 +99,10 @@ class TaskWork(Work):
             self._fs = cluster_files(cluster, folder)
         outputs = Outputs(self._fs, name, folder, task._targets if targets is None else lambda: targets)
         super().__init__(task, _kind_of(task), name, folder, book, Options(task, settings), outputs)
-        self.outputs: Outputs
 
-    def of_origin(self, origin: Origin) -> Work:
+    def of_origin(self, origin: JobTask) -> Work:
         """Return the work of another task."""
-        return TaskWork(origin)  # type: ignore[arg-type]  # each origin is a task
+        return TaskWork(origin)
 
     def build_job(self) -> PaiJob | JobProtocol:
         """Return the task's ``job()``.

@@ -15,8 +15,9 @@ from luigi_pai.work.record import record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.work.decide import Decision
-    from luigi_pai.work.piece import Origin, Work
+    from luigi_pai.work.piece import Work
 
 logger = logging.getLogger("luigi-interface")
 
@@ -139,28 +140,28 @@ def check_unique(work: Work) -> None:
     """
     for other in _others(work, ("work", work.name)):
         if other.digest != work.digest:
-            wrong = (
+            reason = (
                 f"two different tasks have it: {other.origin} and {work.origin}. One of them would get the "
                 "result of the other; include the parameter that distinguishes them in the name, such as "
                 'name = f"train-{self.rate}"'
             )
-            raise SpecError(work.name, [Problem("name", wrong)])
+            raise SpecError(work.name, [Problem("name", reason)])
     if work.folder is None or work.name in work.folder.split("/"):  # such a folder belongs to the name
         return
     for other in _others(work, ("folder", work.folder)):
         if other.name != work.name:
-            wrong = (
+            reason = (
                 f"{work.folder} is the output folder of two tasks, {other.origin} and {work.origin}. One of "
                 "them would overwrite the output of the other; give each its own folder, for example "
                 "one that contains self.name"
             )
-            raise SpecError(work.name, [Problem("output_dir", wrong)])
+            raise SpecError(work.name, [Problem("output_dir", reason)])
 
 
 def _others(work: Work, key: tuple[str, str]) -> Iterator[Work]:
     """Yield the other work that has used a name or folder before, without work that has failed."""
     own = work.origin
-    users: tuple[Origin, ...] = work.book.remembered(key, lambda: (own,))
+    users: tuple[JobTask, ...] = work.book.remembered(key, lambda: (own,))
     if all(origin is not own for origin in users):
         users = (*(origin for origin in users if origin.task_id != own.task_id), own)
         work.book.remember(key, users)

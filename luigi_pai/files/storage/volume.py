@@ -104,10 +104,14 @@ class MountedVolume(MountPoint):
 
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
         """Write a new file; create its folder if it is missing; raise an error if the file exists."""
-        if isinstance(data, bytes):
-            self._do("CREATE", path, lambda: self._create_whole(path, data))
-            return
-        file = self._do("CREATE", path, lambda: self._create(path))
+        if isinstance(data, bytes):  # in one call, which may be completed after its timeout
+            self._do("CREATE", path, lambda: self._write(path, [data], lambda step: step()))
+        else:  # one call a part, because reading the parts may take long
+            self._write(path, data, functools.partial(self._do, "CREATE", path))
+
+    def _write(self, path: str, parts: Iterable[bytes], call: Callable[[Callable[[], Any]], Any]) -> None:
+        """Write a new file; ``call`` executes each step that accesses the mount."""
+        file = call(lambda: self._create(path))
         numbers = itertools.count(1)
 
         def write(part: bytes) -> None:
@@ -115,26 +119,18 @@ class MountedVolume(MountPoint):
             if next(numbers) % _SYNC_AFTER == 0:
                 os.fdatasync(file.fileno())
 
-        try:
-            for part in data:  # the parts are read here, which may take long
-                self._do("CREATE", path, functools.partial(write, part))
-            self._do("CREATE", path, lambda: _finish(file))
-        except BaseException:  # also Ctrl-C
-            with contextlib.suppress(HdfsError):
-                self._do("CREATE", path, file.close)
-                self.remove(path, recursive=False)
-            raise
-
-    def _create_whole(self, path: str, data: bytes) -> None:
-        file = self._create(path)
-        try:
-            write_all(file, data)
-            _finish(file)
-        except BaseException:
+        def discard() -> None:
             with contextlib.suppress(OSError):
                 file.close()
-            with contextlib.suppress(OSError):
-                os.unlink(self.local_path(path))  # noqa: PTH108
+            os.unlink(self.local_path(path))  # noqa: PTH108
+
+        try:
+            for part in parts:
+                call(functools.partial(write, part))
+            call(lambda: _finish(file))
+        except BaseException:  # also Ctrl-C
+            with contextlib.suppress(HdfsError, OSError):
+                call(discard)
             raise
 
     def _create(self, path: str) -> io.FileIO:
