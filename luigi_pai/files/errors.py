@@ -192,21 +192,21 @@ def failed(
     next_step: str = "",
     exception: str | None = None,
     kind: type[HdfsError] | None = None,
-    what: str = "HDFS ",
+    prefix: str = "HDFS ",
 ) -> HdfsError:
     """Return the error of a failed operation, with path, server, reason and advice.
 
-    The message starts with ``what``, which is empty if ``server`` names the file system.
+    The message starts with ``prefix``, which is empty if ``server`` names the file system.
     """
     step = next_step or _NEXT_STEPS.get(exception or "", "")
     if reason.partition(": ")[2].startswith("Path is not a file"):
         step = 'it is a folder: open a file in it, (target / "NAME").open()'
     # the path, with line breaks and other control characters escaped
     shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
-    text = with_hint(f"{what}{operation} {shown} on {server}: {reason}", step)
+    message = with_hint(f"{prefix}{operation} {shown} on {server}: {reason}", step)
     kind = kind or _CLASSES.get(exception or "", HdfsError)
     about = {"operation": operation, "path": path, "server": server, "reason": reason, "next_step": step}
-    return kind(text, exception=exception, **about)
+    return kind(message, exception=exception, **about)
 
 
 def check_kept(volume: Volume, path: str, sent: int, there: int | None) -> None:
@@ -249,8 +249,8 @@ def malformed(operation: str, path: str, response: requests.Response, reason: st
     body = b""
     with response, contextlib.suppress(OSError, RuntimeError):  # RuntimeError: an earlier read was broken off
         body = response.content or b""
-    text = redact(" ".join(body[: 10 * _SHOWN].decode("utf-8", "replace").split()))
-    step = f"{step}; the response starts with {text[:_SHOWN]!r}"
+    excerpt = redact(" ".join(body[: 10 * _SHOWN].decode("utf-8", "replace").split()))
+    step = f"{step}; the response starts with {excerpt[:_SHOWN]!r}"
     error = failed(operation, path, urlsplit(response.url).netloc, reason, next_step=step)
     error.transient = is_passing or (response.ok and response.request.method == "GET")
     return error

@@ -51,14 +51,16 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
     path_scheme, path_authority, plain = split_uri(path)
     if not path_scheme:
         if not plain.startswith("/"):
-            raise _wrong(path, "it is relative; start it with / or hdfs://HOST:PORT/ or $PAI_DEFAULT_FS_URI/")
+            raise _invalid(
+                path, "it is relative; start it with / or hdfs://HOST:PORT/ or $PAI_DEFAULT_FS_URI/"
+            )
         return _normal(plain)
     if path_scheme not in _SCHEMES and path_scheme != scheme:
-        raise _wrong(path, f"{path_scheme}: is not HDFS; start it with / or hdfs://HOST:PORT/")
+        raise _invalid(path, f"{path_scheme}: is not HDFS; start it with / or hdfs://HOST:PORT/")
     is_same = not path_authority or _address(scheme, path_authority) == _address(scheme, authority)
     if path_scheme == scheme and not is_same:
         why = f"it is on {path_scheme}://{path_authority}, and fs_uri in [OpenPai] is {fs_uri}"
-        raise _wrong(path, f"{why}; start it with $PAI_DEFAULT_FS_URI/, or correct fs_uri")
+        raise _invalid(path, f"{why}; start it with $PAI_DEFAULT_FS_URI/, or correct fs_uri")
     return _normal(plain)
 
 
@@ -80,7 +82,7 @@ def storage_path(path: str, mount_path: str, root: str) -> str:
     scheme = split_uri(path)[0]
     if scheme or not path.startswith("/"):
         why = f"{scheme}: is another file system" if scheme else "it is relative"
-        raise _wrong(path, f"{why}; start it with {mount_path}/ or $PAI_DEFAULT_FS_URI/", "storage")
+        raise _invalid(path, f"{why}; start it with {mount_path}/ or $PAI_DEFAULT_FS_URI/", "storage")
     place = _normal(path)
     for start in (mount_path.rstrip("/"), root.rstrip("/")):
         if f"{place}/".startswith(f"{start}/"):
@@ -93,14 +95,14 @@ def _below_default(path: str, kind: str) -> str | None:
     try:
         path.encode()
     except UnicodeEncodeError:
-        raise _wrong(path, "it is not UTF-8", kind) from None
+        raise _invalid(path, "it is not UTF-8", kind) from None
     default = _DEFAULT_FS.match(path)
     if default:
         return path[default.end() :]
     variable = _VARIABLE.search(path)
     if variable:
         why = f"{variable[0]} is unknown; only $PAI_DEFAULT_FS_URI is resolved, at the start"
-        raise _wrong(path, why, kind)
+        raise _invalid(path, why, kind)
     return None
 
 
@@ -113,6 +115,6 @@ def _address(scheme: str, authority: str) -> str:
     return host if scheme != "hdfs" or re.search(r":\d+$", host) else f"{host}:{_NAMENODE_PORT}"
 
 
-def _wrong(path: str, why: str, kind: str = "HDFS") -> HdfsError:
-    text = f"{path!r} is not a path on this {kind}: {why}"
-    return HdfsError(text, operation="resolve", path=path, reason=why)
+def _invalid(path: str, why: str, kind: str = "HDFS") -> HdfsError:
+    message = f"{path!r} is not a path on this {kind}: {why}"
+    return HdfsError(message, operation="resolve", path=path, reason=why)

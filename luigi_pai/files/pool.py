@@ -26,7 +26,7 @@ class WorkerPool:
     def __init__(self, number: int) -> None:
         self._number = number
         self._bar: Any = None
-        self._of_bar = threading.Lock()
+        self._bar_lock = threading.Lock()
         self._cancelled = threading.Event()
 
     def map(self, work: Callable[[Thing], Result], things: Iterable[Thing]) -> list[Result]:
@@ -78,5 +78,5 @@ class WorkerPool:
         if self._cancelled.is_set():
             raise CancelledError
         if self._bar:
-            with self._of_bar:
+            with self._bar_lock:
                 self._bar.update(done)

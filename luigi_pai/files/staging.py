@@ -131,7 +131,7 @@ def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
         HdfsUnreachable: The file system does not respond.
     """
     try:
-        text = volume.read_part(posixpath.join(folder, MANIFEST), 0, _LONGEST + 1)
+        content = volume.read_part(posixpath.join(folder, MANIFEST), 0, _LONGEST + 1)
     except HdfsUnreachable:
         raise
     except HdfsError as error:
@@ -141,7 +141,7 @@ def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
             )
         return {}
     try:
-        document = json.loads(text if len(text) <= _LONGEST else b"")
+        document = json.loads(content if len(content) <= _LONGEST else b"")
         if document["version"] != _VERSION:
             return {}
         return {str(name): Entry(**entry) for name, entry in document["files"].items()}
@@ -220,8 +220,8 @@ class Stage:
             HdfsError: An operation was refused or got no response.
         """
         there = self._there
-        begun = [self._places[name] for name in self._places.keys() - self.sent.keys()]
-        self._pool.map(lambda place: self._volume.remove(place, recursive=False), begun)
+        incomplete = [self._places[name] for name in self._places.keys() - self.sent.keys()]
+        self._pool.map(lambda place: self._volume.remove(place, recursive=False), incomplete)
         entries = self._entries()
         self._make_folders(there.missing(folders))
         if there.exists:

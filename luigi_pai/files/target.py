@@ -129,8 +129,10 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """Return whether the path exists. ``*`` and ``?`` are ordinary characters."""
         exists = self.fs.exists(self.path)
         if not exists and ("*" in self.path or "?" in self.path):
-            text = "%s does not exist, and * and ? in it are ordinary characters; glob_exists() expands them"
-            logger.warning(text, self.path)
+            logger.warning(
+                "%s does not exist, and * and ? in it are ordinary characters; glob_exists() expands them",
+                self.path,
+            )
         return exists
 
     def isdir(self) -> bool:
@@ -178,9 +180,9 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         path = self.path.rstrip("/")
         volume, place = self.fs.at(path)
         # create a folder in the hidden folder, which ``tidy`` (in any process) would remove while it is empty
-        own = temporary_path(path, volume.owner)
-        folder = self.fs.at(own)[1]
-        temporary = f"{own}/{posixpath.basename(path)}"
+        hidden = temporary_path(path, volume.owner)
+        folder = self.fs.at(hidden)[1]
+        temporary = f"{hidden}/{posixpath.basename(path)}"
         volume.make_folders(folder)
         try:
             yield f"{temporary}/" if self.path.endswith("/") else temporary

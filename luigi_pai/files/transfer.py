@@ -58,11 +58,11 @@ class Transfer:
 
     def __str__(self) -> str:
         files = "file" if self.files == 1 else "files"
-        text = (
+        summary = (
             f"{self.done} {self.moved:,} of {self.files:,} {files}, {readable(self.size)}, "
             f"to {self.destination}"
         )
-        return "; ".join(filter(None, (text, summary_of_left_out(self.left_out))))
+        return "; ".join(filter(None, (summary, summary_of_left_out(self.left_out))))
 
 
 def readable(size: float) -> str:
@@ -135,8 +135,8 @@ class Upload:
         conflicts = there.conflicts_with(self._tree)
         if conflicts:
             why = "is a folder on one side and a file on the other; remove one of them"
-            what = f"nothing of {self._local} was sent to {self._destination}"
-            raise TransferError(what, [Problem(name, why) for name in conflicts])
+            summary = f"nothing of {self._local} was sent to {self._destination}"
+            raise TransferError(summary, [Problem(name, why) for name in conflicts])
         files = list(self._tree.files.values())
         if not files:
             logger.warning("%s has no file to send: it is empty, or all of it is left out", self._local)
@@ -144,10 +144,10 @@ class Upload:
         changed = [file for file, is_same in zip(files, same, strict=True) if not is_same]
         for file in changed:
             if file.name.endswith(".sh") and b"\r\n" in next(file.parts(), b""):
-                text = (
-                    "%s has lines that end with CR LF, as on Windows: a shell fails at them; save it with LF"
+                logger.warning(
+                    "%s has lines that end with CR LF, as on Windows: a shell fails at them; save it with LF",
+                    shown(str(file.place)),
                 )
-                logger.warning(text, shown(str(file.place)))
         size = sum(file.size for file in changed)
         if changed or there.missing(self._tree.folders):
             with self._pool.progress(self._local.name or str(self._local), size + len(changed)):
@@ -216,13 +216,13 @@ def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: 
         goal /= posixpath.basename(place)
     places = {name: goal if tree.is_file else goal / name for name in tree.files}
     folders = [goal.parent] if tree.is_file else [goal, *(goal / name for name in tree.folders)]
-    wrong = [
+    problems = [
         Problem(str(place), "is not a file here")
         for place in places.values()
         if os.path.exists(place) and not os.path.isfile(place)  # noqa: PTH110, PTH113  they never raise
     ]
-    if wrong:
-        raise TransferError(f"nothing of {path} was fetched", wrong)
+    if problems:
+        raise TransferError(f"nothing of {path} was fetched", problems)
     changed = [file for name, file in tree.files.items() if not _is_here(file, places[name])]
     for folder in folders:
         try:

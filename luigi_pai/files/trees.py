@@ -79,9 +79,9 @@ class LocalFile:
                     yield part
                 after = os.fstat(opened.fileno())
         except OSError as error:
-            raise self._wrong(error.strerror or str(error)) from error
+            raise self._failed(error.strerror or str(error)) from error
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            raise self._wrong("it was changed while it was read; send it when no program writes to it")
+            raise self._failed("it was changed while it was read; send it when no program writes to it")
 
     def is_executable(self) -> bool:
         """Return whether its owner may execute it."""
@@ -94,7 +94,7 @@ class LocalFile:
             digest.update(part)
         return digest.hexdigest()
 
-    def _wrong(self, reason: str) -> TransferError:
+    def _failed(self, reason: str) -> TransferError:
         return TransferError("not everything was sent", [Problem(shown(str(self.place)), reason)])
 
 
@@ -114,7 +114,7 @@ def local_tree(place: Path, name: str, refused: str = "") -> Tree[LocalFile]:
         raise TransferError("nothing was sent", [Problem(shown(str(place)), why)]) from None
     if place.is_dir():
         return folder_tree(place, refused)
-    problems = [Problem(shown(name), why) for why in _wrong_with(name, refused)]
+    problems = [Problem(shown(name), why) for why in _problems_of(name, refused)]
     if why := NeverSent().problem(place):
         problems.append(Problem(shown(str(place)), why))
     _check(place, problems)
@@ -123,7 +123,7 @@ def local_tree(place: Path, name: str, refused: str = "") -> Tree[LocalFile]:
 
 def folder_tree(folder: Path, refused: str = "") -> Tree[LocalFile]:
     """Return the tree of a folder without ignored files; raises the same errors as ``local_tree``."""
-    found = folder_contents(folder, check_name=partial(_wrong_with, refused=refused))
+    found = folder_contents(folder, check_name=partial(_problems_of, refused=refused))
     _check(folder, found.problems)
     files = {
         name: LocalFile(name, Path(entry.path), entry.stat().st_size) for name, entry in found.files.items()
@@ -131,7 +131,7 @@ def folder_tree(folder: Path, refused: str = "") -> Tree[LocalFile]:
     return Tree(files, found.folders, left_out=tuple(found.left_out))
 
 
-def _wrong_with(name: str, refused: str) -> Iterator[str]:
+def _problems_of(name: str, refused: str) -> Iterator[str]:
     """Yield the reasons why HDFS rejects a name."""
     for letter in refused:
         if letter in name:
@@ -227,5 +227,5 @@ def _file(volume: Volume, path: str, name: str, status: Mapping[str, Any]) -> Re
 
 def _is_content(name: str) -> bool:
     """Return whether the file or folder with this name is neither a manifest nor temporary."""
-    own = posixpath.basename(name)
-    return own != MANIFEST and not is_temporary(own)
+    base = posixpath.basename(name)
+    return base != MANIFEST and not is_temporary(base)

@@ -91,7 +91,7 @@ class _Call:
 
     def submitted(self) -> FunctionJob:
         """Find or submit the job, and return its handle."""
-        job, work = self.run.begin(), self._work
+        job, work = self.run.start(), self._work
         name, status = (work.name, None) if job is None else (job.name, job.status)
         handle = FunctionJob(work.book, name, status, lambda: self._finish(job, handle), self._task.value)
         return handle

@@ -215,7 +215,7 @@ def _confirmed(point: Point) -> Submission:
 def _taken_over(point: Point, entry: Entry) -> Submission:
     if entry.index is None:
         point.evidence.check_taken_over(entry.known)
-    return Submission.of_entry(point, replace(entry, posted=False))
+    return Submission.from_entry(point, replace(entry, posted=False))
 
 
 def _add_tags(job: Submission) -> None:

@@ -100,7 +100,7 @@ class TaskWork(Work):
         outputs = Outputs(self._fs, name, folder, task._targets if targets is None else lambda: targets)
         super().__init__(task, _kind_of(task), name, folder, book, Options(task, settings), outputs)
 
-    def of_origin(self, origin: JobTask) -> Work:
+    def from_origin(self, origin: JobTask) -> Work:
         """Return the work of another task."""
         return TaskWork(origin)
 

@@ -29,7 +29,7 @@ _RUNNING = "RUNNING"
 _STOP_SENT = "STOPPING"
 _RELEASED = ("FAILED", "STOPPED")  # states after which the outputs of a submission no longer count
 _START = re.compile(rf"{_RUNNING}-(\d{{1,9}})-(\d{{1,15}})")
-_FILE = re.compile(r"(?P<stem>.+)\.(?P<number>[1-9]\d{0,8})\.(?P<what>[A-Za-z0-9-]+)", re.DOTALL)
+_FILE = re.compile(r"(?P<stem>.+)\.(?P<number>[1-9]\d{0,8})\.(?P<suffix>[A-Za-z0-9-]+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class Claims:
         """
         name = self._file(claim, "json")
         self._made = None
-        if self._folder.create_once(name, _text(claim), is_needed=is_array_name(claim.job)):
+        if self._folder.create_once(name, _serialized(claim), is_needed=is_array_name(claim.job)):
             self._made = claim
             return claim
         last = self.last()
@@ -223,7 +223,7 @@ class Claims:
 
     def replace(self, claim: Claim) -> Claim:
         """Replace the stored claim of the same submission with ``claim``, and return ``claim``."""
-        self._folder.replace(self._file(claim, "json"), _text(claim))
+        self._folder.replace(self._file(claim, "json"), _serialized(claim))
         self._made = claim
         return claim
 
@@ -256,7 +256,7 @@ class Claims:
                 if found["stem"] != self._stem and found["stem"].startswith("."):  # hidden, so not a claim
                     continue
                 numbers = listed.setdefault(found["stem"], {})
-                numbers.setdefault(int(found["number"]), set()).add(found["what"])
+                numbers.setdefault(int(found["number"]), set()).add(found["suffix"])
             self._listed = listed
         return self._listed
 
@@ -292,7 +292,7 @@ def _newest(numbers: Mapping[int, set[str]]) -> int:
     return max((number for number, files in numbers.items() if "json" in files), default=0)
 
 
-def _text(claim: Claim) -> bytes:
+def _serialized(claim: Claim) -> bytes:
     fields = {key: value for key, value in asdict(claim).items() if value or key not in ("task", "inputs")}
     del fields["state"], fields["runs_since"], fields["stop_sent"]
     return (json.dumps(fields, indent=2) + "\n").encode()
@@ -302,7 +302,7 @@ def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
     """Return a claim with the events that the names of its event files record."""
     starts = [(int(found[1]), -int(found[2])) for found in map(_START.fullmatch, files) if found]
     retries, moment = max(starts, default=(0, 0))
-    states = sorted(what for what in files if what.isalpha() and what not in ("json", _STOP_SENT))
+    states = sorted(suffix for suffix in files if suffix.isalpha() and suffix not in ("json", _STOP_SENT))
     return replace(
         claim,
         state=states[0] if states else None,

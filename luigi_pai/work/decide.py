@@ -164,10 +164,11 @@ def _about_unknown(known: Situation, entry: Entry) -> Decision:
     if claim.state is None and claim.cluster == known.cluster and known.age <= known.retention:
         return _again(known, claim)
     if known.on_forgotten == "submit":
-        text = f"Job {claim.job} was submitted {_ago(known.age)} and the server no longer knows it"
-        return Submit(
-            claim.number + 1, reason=f"{text}; it is submitted again, because on_forgotten = submit"
+        reason = (
+            f"Job {claim.job} was submitted {_ago(known.age)} and the server no longer knows it; it is "
+            "submitted again, because on_forgotten = submit"
         )
+        return Submit(claim.number + 1, reason=reason)
     return Refuse(_forgotten(claim, known))
 
 

@@ -167,7 +167,7 @@ def _others(work: Work, key: tuple[str, str]) -> Iterator[Work]:
         work.book.remember(key, users)
     for origin in users:
         if origin is not own:
-            other = work.of_origin(origin)
+            other = work.from_origin(origin)
             known = work.book.known(other.name)
             if known is None or not known.failed:
                 yield other

@@ -113,7 +113,7 @@ class Work(abc.ABC):
         self.outputs = outputs
 
     @abc.abstractmethod
-    def of_origin(self, origin: JobTask) -> Work:
+    def from_origin(self, origin: JobTask) -> Work:
         """Return the work that another task defines."""
 
     @abc.abstractmethod
@@ -204,8 +204,8 @@ class Work(abc.ABC):
         job = for_containers(self.job, name, with_runtime=self.origin.runtime)
         notify = self.options.notify
         if notify and not self._is_notified():
-            text = "Job %s: notify is ignored, clusters of OpenPAI before 1.5 send no notifications"
-            logger.log(logging.WARNING if is_posted else logging.DEBUG, text, name)
+            message = "Job %s: notify is ignored, clusters of OpenPAI before 1.5 send no notifications"
+            logger.log(logging.WARNING if is_posted else logging.DEBUG, message, name)
         elif notify and isinstance(job, PaiJob):
             from luigi_pai.jobspec.protocol_parts import NOTIFICATION  # noqa: PLC0415  only few want any
 

@@ -72,7 +72,7 @@ class Run:
         """
         self.check()
         with before_signals(self._interrupt) as self._check_signals:
-            self._finish_all(self._begin())
+            self._finish_all(self._start())
 
     def check(self) -> None:
         """Check the job and the options, and log warnings; nothing is sent.
@@ -84,17 +84,17 @@ class Run:
             logger.warning("Job %s: %s", self._work.name, warning)
         self._work.options.check()
 
-    def begin(self) -> Submission | None:
+    def start(self) -> Submission | None:
         """Find or submit the job, and return it; return None if the outputs are complete.
 
         Raises:
             PaiError: As in ``execute``.
         """
         with before_signals(self._interrupt) as self._check_signals:
-            return self._begin()
+            return self._start()
 
     def finish(self, job: Submission | None) -> None:
-        """Wait until a job from ``begin`` has finished; if it fails, submit it again (``max_attempts``).
+        """Wait until a job from ``start`` has finished; if it fails, submit it again (``max_attempts``).
 
         Raises:
             PaiError: As in ``execute``.
@@ -110,14 +110,14 @@ class Run:
             if error is None:
                 return
             logger.warning("%s", error)
-            job = self._begin()
+            job = self._start()
 
-    def _begin(self) -> Submission | None:
+    def _start(self) -> Submission | None:
         """Find or submit the job; return None if the outputs are complete.
 
         A job that is submitted or taken over gets its tags.
         """
-        work, max_age, pause, said = self._work, RECENT, _FIRST_PAUSE, ""
+        work, max_age, pause, logged = self._work, RECENT, _FIRST_PAUSE, ""
         member = Member(work, self._evidence)
         submitter = Submitter(self._in_flight, sleep=self._sleep)
         while True:
@@ -133,9 +133,9 @@ class Run:
                 self._sleep(min(decision.wait, pause * random.uniform(0.5, 1)))  # noqa: S311  spreads load
                 pause, max_age = min(2 * pause, _LONGEST_PAUSE), 0.0
                 continue
-            if decision.reason not in ("", said):
-                said = decision.reason
-                logger.warning("%s", said)
+            if decision.reason not in ("", logged):
+                logged = decision.reason
+                logger.warning("%s", logged)
             member.number = decision.number
             submitted = submitter.submit([member])
             if submitted.job is not None:
@@ -146,13 +146,12 @@ class Run:
     def _existing(self, member: Member, entry: Entry | None) -> Submission | None:
         """Return the job of an existing submission; None if the outputs show that it has succeeded."""
         if entry is None:
-            text = "Job %s is complete: its outputs show it; the server no longer knows the job"
-            logger.info(text, self._work.name)
+            message = "Job %s is complete: its outputs show it; the server no longer knows the job"
+            logger.info(message, self._work.name)
             return None
-        text = "Job %s already exists (%s); nothing is submitted"
-        logger.info(text, entry.job, entry.known.raw_state)
+        logger.info("Job %s already exists (%s); nothing is submitted", entry.job, entry.known.raw_state)
         self._evidence.check_taken_over(entry.known)
-        job = Submission.of_entry(member, replace(entry, posted=False))
+        job = Submission.from_entry(member, replace(entry, posted=False))
         if not job.status.finished:
             self._in_flight.add(job)
             self._announce(job)

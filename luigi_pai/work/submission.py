@@ -72,7 +72,7 @@ class Submission:
     is_over: bool = False
 
     @classmethod
-    def of_entry(cls, member: Member, entry: Entry) -> Submission:
+    def from_entry(cls, member: Member, entry: Entry) -> Submission:
         """Return the existing submission of some work."""
         member.number, member.index = entry.number, entry.index
         status = member.evidence.with_start(entry.known)
@@ -96,9 +96,9 @@ class Submission:
 
     def statuses(self, status: JobStatus) -> Iterator[tuple[Member, JobStatus]]:
         """Yield the work that has not finished, each with its part of a status of the job."""
-        of = instance_statuses(status)
+        of_instance = instance_statuses(status)
         for member in list(self.members):
-            yield member, status if member.index is None else of(member.index)
+            yield member, status if member.index is None else of_instance(member.index)
 
     def entry_of(self, member: Member, status: JobStatus) -> Entry:
         """Return the entry of a piece of work in the job."""

@@ -354,7 +354,7 @@ def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, mo
             if self.name == "big" and number == 3:
                 if backend.name != "local":  # a DataNode that opens it after the break leaves it behind
                     wait_until(lambda: not is_clean(fs, home))
-                raise self._wrong("Input/output error")
+                raise self._failed("Input/output error")
             yield part
 
     monkeypatch.setattr(LocalFile, "parts", broken)

@@ -55,9 +55,9 @@ class HdfsReader(io.RawIOBase):
         self._response: requests.Response | None = None
         self._connection = connection
         self._path = path
-        self._at = self._end = 0
+        self._position = self._end = 0
         self._tries = Tries(REST_OF_FILE)
-        self._tried_at = 0
+        self._retried_at = 0
         self._status = connection.file_status(path)
         try:
             self._open()
@@ -84,7 +84,7 @@ class HdfsReader(io.RawIOBase):
 
     def tell(self) -> int:
         """Return the number of bytes read so far."""
-        return self._at
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
         """Read bytes into the buffer and return how many were read; 0 at the end of the file."""
@@ -96,16 +96,16 @@ class HdfsReader(io.RawIOBase):
         """Return at most ``size`` bytes without copying them; empty at the end of the file."""
         while True:
             try:
-                part: bytes = self._raw.read(min(size, self._end - self._at))
-                reason = f"{self._end - self._at} bytes are missing"
+                part: bytes = self._raw.read(min(size, self._end - self._position))
+                reason = f"{self._end - self._position} bytes are missing"
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 part, reason = b"", redact(str(error)) or type(error).__name__
             else:
-                if part or self._at == self._end or not size:
+                if part or self._position == self._end or not size:
                     break
             server = urlsplit(self._response.url).netloc if self._response else self._connection.server
             self._open_again(self._failed(f"the connection broke: {reason}", server))
-        self._at += len(part)
+        self._position += len(part)
         return part
 
     def close(self) -> None:
@@ -116,17 +116,17 @@ class HdfsReader(io.RawIOBase):
 
     def _open(self) -> bool:
         """Request the file from the current position; return False if its length has changed."""
-        response = self._connection.open_file(self._path, self._at)
+        response = self._connection.open_file(self._path, self._position)
         length = response.headers.get("Content-Length", "")
         # HttpFS sends no Content-Length, so the FileStatus's length is used; a smaller length is checked
-        end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
-        if not self._at and end < self._status["length"]:
+        end = self._position + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
+        if not self._position and end < self._status["length"]:
             self._status = self._connection.file_status(self._path)
             if end != self._status["length"]:  # not shortened, so the DataNode's length is incorrect
                 response.close()
                 reason = f"the DataNode sends {end:,} bytes of {self._status['length']:,}"
                 raise self._failed(reason, urlsplit(response.url).netloc)
-        if self._at and end != self._end:
+        if self._position and end != self._end:
             response.close()
             return False
         self._response, self._end = response, end
@@ -137,12 +137,12 @@ class HdfsReader(io.RawIOBase):
         """Request the rest of the file, in up to ten retries; raise the last error if all fail."""
         if self._response is not None:
             self._response.close()
-        if self._at >= self._tried_at + _PROGRESS:
+        if self._position >= self._retried_at + _PROGRESS:
             self._tries.succeeded()
         while True:
             self._tries.wait_after(error)
-            self._tried_at = self._at
-            logger.info("Reading %s on from byte %d, for: %s", self._path, self._at, error)
+            self._retried_at = self._position
+            logger.info("Reading %s on from byte %d, for: %s", self._path, self._position, error)
             try:
                 is_same = self._is_same() and self._open()
             except HdfsError as again:
@@ -233,8 +233,9 @@ class Connection(Transport, Volume):
             None after rename2. After HDFS's older rename, whether the path was renamed. HttpFS ignores
             ``options`` and always executes the older rename.
         """
-        answer = self.ask("PUT", path, "RENAME", destination=destination, renameoptions=options)
-        done: bool | None = answer.value
+        done: bool | None = self.ask(
+            "PUT", path, "RENAME", destination=destination, renameoptions=options
+        ).value
         return done
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:

@@ -15,7 +15,7 @@ from luigi_pai.api.wire.http import HttpClient
 from luigi_pai.api.wire.repeats import SAFE, UNSENT, Tries
 from luigi_pai.errors import MissingPackage
 from luigi_pai.files.errors import ELSEWHERE, HdfsError, HdfsUnreachable, failed, refused, unanswered
-from luigi_pai.files.hdfs.answers import Answer, answer_of
+from luigi_pai.files.hdfs.responses import Result, parse_response
 from luigi_pai.redaction import redact
 
 if TYPE_CHECKING:
@@ -134,24 +134,24 @@ class Transport:
         """Close all open connections. The next request opens a new one."""
         self._http.close()
 
-    def ask(self, method: str, path: str, operation: str, **params: str | int | None) -> Answer:
+    def ask(self, method: str, path: str, operation: str, **params: str | int | None) -> Result:
         """Send a request to the active NameNode and, if redirected, to the DataNode; omit None parameters."""
         stream = operation == "OPEN"
         query = {**params, "op": operation, "user.name": self._user}
         about = {"params": query, "stream": stream, "follow": False}
-        answer = self._ask_namenodes(method, path, operation, about)
-        if answer.leads_to is None:
-            return answer
-        answer.response.close()
-        address = self.datanode(answer.response, answer.leads_to, path, operation)
+        result = self._ask_namenodes(method, path, operation, about)
+        if result.leads_to is None:
+            return result
+        result.response.close()
+        address = self.datanode(result.response, result.leads_to, path, operation)
         return self._retried(method, address, path, operation, stream=stream)
 
     def send_file(
         self, method: str, path: str, operation: str, data: bytes | Iterable[bytes], **params: str
     ) -> None:
         """Send the data of CREATE or APPEND to the DataNode that the NameNode names, without retries."""
-        answer = self.ask(method, path, operation, **params)
-        address = self.datanode(answer.response, answer.value, path, operation)
+        result = self.ask(method, path, operation, **params)
+        address = self.datanode(result.response, result.value, path, operation)
         self.send_once(method, address, path, operation, data=data).close()
 
     def datanode(self, response: requests.Response, location: str, path: str, operation: str) -> str:
@@ -179,20 +179,20 @@ class Transport:
                 self._twice = _OF_THE_PROBE[error.exception]
         return bool(self._twice)
 
-    def _ask_namenodes(self, method: str, path: str, operation: str, about: dict[str, Any]) -> Answer:
+    def _ask_namenodes(self, method: str, path: str, operation: str, about: dict[str, Any]) -> Result:
         passed: list[HdfsError] = []
         bases = self.account.bases
         first = bases.index(self._active)
         for base in bases[first:] + bases[:first]:
             try:
-                answer = self._retried(method, base + quote(path), path, operation, **about)
+                result = self._retried(method, base + quote(path), path, operation, **about)
             except HdfsError as error:
                 if not _may_be_done_elsewhere(method, error):
                     raise
                 passed.append(error)
             else:
                 self._active = base
-                return answer
+                return result
         if len(passed) == 1:
             raise passed[0]
         reasons = "; ".join(f"{error.server}: {error.reason}" for error in passed)
@@ -202,7 +202,7 @@ class Transport:
         inactive.transient = all(error.transient for error in passed)
         raise inactive
 
-    def _retried(self, method: str, url: str, path: str, operation: str, **about: Any) -> Answer:
+    def _retried(self, method: str, url: str, path: str, operation: str, **about: Any) -> Result:
         """Send a request, with at most two retries after transient errors.
 
         If the request has certainly not reached the server, it is retried, but only after the first such
@@ -213,10 +213,10 @@ class Transport:
         is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
         maybe_done = False
 
-        def ask() -> Answer:
-            answer = answer_of(operation, path, self.send_once(method, url, path, operation, **about))
+        def ask() -> Result:
+            result = parse_response(operation, path, self.send_once(method, url, path, operation, **about))
             # if a repeated DELETE finds nothing, an earlier attempt has been executed
-            return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
+            return replace(result, value=True) if maybe_done and operation == "DELETE" else result
 
         def log(failure: HdfsError, pause: float) -> None:
             nonlocal maybe_done

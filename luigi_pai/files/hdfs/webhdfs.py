@@ -58,7 +58,7 @@ class WebHdfs(FileSystem):
         read_timeout: float = Account.read_timeout,
         section: str = Account.section,
     ) -> None:
-        urls = [one.rstrip("/").removesuffix("/webhdfs/v1") for one in (url or "").split(";") if one]
+        urls = [each.rstrip("/").removesuffix("/webhdfs/v1") for each in (url or "").split(";") if each]
         check_no_login(url or "")
         self.url = ";".join(urls) or None
         self.user = user
@@ -103,20 +103,20 @@ class WebHdfs(FileSystem):
             ConfigError: ``webhdfs_url`` is needed but not set.
         """
         try:
-            return self._at(path)
+            return self._locate(path)
         except PaiError as error:
             error.in_section(self.account.section)
             raise
 
-    def _at(self, path: str) -> tuple[Connection, str]:
+    def _locate(self, path: str) -> tuple[Connection, str]:
         place = hdfs_path(path, self.fs_uri)
         scheme, authority, _ = split_uri(path)
         urls = self.url.split(";") if self.url else []
         if "webhdfs" in scheme and authority:
             named = f"{'https' if scheme == 'swebhdfs' else 'http'}://{authority}"
             if urls and named.lower() not in [url.lower() for url in urls]:
-                text = f"{path!r} is not on this HDFS: webhdfs_url in [OpenPai] is {self.url}"
-                raise HdfsError(text, operation="resolve", path=path)
+                message = f"{path!r} is not on this HDFS: webhdfs_url in [OpenPai] is {self.url}"
+                raise HdfsError(message, operation="resolve", path=path)
             urls = urls or [named]
         if not urls:
             raise ConfigError(

@@ -83,15 +83,15 @@ def within(timeout: float, work: Callable[[], T]) -> T:
     room = _room.left
     if not room.acquire(timeout=timeout):
         raise TimeoutError(errno.ETIMEDOUT, f"no response to {_MOST} earlier calls")
-    answer: Future[T] = Future()
+    result: Future[T] = Future()
 
-    answer.add_done_callback(lambda _answer: room.release())
+    result.add_done_callback(lambda _result: room.release())
 
     def call() -> None:
         try:
-            answer.set_result(work())
+            result.set_result(work())
         except BaseException as error:  # noqa: BLE001  raised by ``result``
-            answer.set_exception(error)
+            result.set_exception(error)
 
     try:
         # a daemon thread, so that it does not prevent the process from exiting
@@ -99,9 +99,9 @@ def within(timeout: float, work: Callable[[], T]) -> T:
     except BaseException:
         room.release()
         raise
-    if not wait((answer,), timeout).done:
+    if not wait((result,), timeout).done:
         raise TimeoutError(errno.ETIMEDOUT, f"no response within {timeout:g} s (read_timeout)")
-    return answer.result()
+    return result.result()
 
 
 class MountPoint(Volume):
@@ -138,7 +138,7 @@ class MountPoint(Volume):
 
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
         """Return the error of a failed operation; see ``Volume``."""
-        return failed(operation, self.local_path(path), self.server, reason, what="", **about)
+        return failed(operation, self.local_path(path), self.server, reason, prefix="", **about)
 
     def is_there(self) -> bool:
         """Return whether its folder exists or has existed. If it is gone, operations raise HdfsError."""

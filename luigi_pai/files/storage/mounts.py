@@ -39,7 +39,7 @@ def mounts(table: str = _TABLE) -> list[Mount]:
         lines = Path(table).read_text("utf-8", "surrogateescape").splitlines()
     except OSError:  # not Linux
         return []
-    rows = [[_ESCAPED.sub(_letter, field) for field in line.split(" ")] for line in lines]
+    rows = [[_unescaped(field) for field in line.split(" ")] for line in lines]
     return [Mount(row[0], row[1], row[2], tuple(row[3].split(","))) for row in rows if len(row) > 3]  # noqa: PLR2004
 
 
@@ -149,5 +149,5 @@ def _is_own(host: str) -> bool:
     return False
 
 
-def _letter(match: re.Match[str]) -> str:
-    return chr(int(match[1], 8))
+def _unescaped(field: str) -> str:
+    return _ESCAPED.sub(lambda escape: chr(int(escape[1], 8)), field)

@@ -127,7 +127,7 @@ def rename_new(source: str, goal: str) -> bool:
         return _rename_folder(source, goal)
     done = _link(source, goal, found)
     if done:
-        _sync(posixpath.dirname(goal))
+        sync_folder(posixpath.dirname(goal))
     return done
 
 
@@ -187,7 +187,7 @@ def _rename_without_links(source: str, goal: str) -> bool:
     return True
 
 
-def _sync(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     """Wait until the names in a folder are on the disk, if the file system supports this."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -206,22 +206,16 @@ def file_status_of(name: str, found: os.stat_result) -> FileStatus:
         "type": kind,
         "length": 0 if kind == "DIRECTORY" else found.st_size,
         "modificationTime": found.st_mtime_ns // 1_000_000,
-        "owner": user_of(found.st_uid),
-        "group": _group_of(found.st_gid),
+        "owner": name_of(pwd.getpwuid, found.st_uid),
+        "group": name_of(grp.getgrgid, found.st_gid),
         "permission": f"{stat.S_IMODE(found.st_mode):o}",
     }
 
 
 @functools.cache
-def user_of(number: int) -> str:
-    """Return the name of a user on this machine, or the number if this machine has no such user."""
-    with contextlib.suppress(KeyError):
-        return pwd.getpwuid(number).pw_name
-    return str(number)
-
-
-@functools.cache
-def _group_of(number: int) -> str:
-    with contextlib.suppress(KeyError):
-        return grp.getgrgid(number).gr_name
-    return str(number)
+def name_of(look_up: Callable[[int], Any], number: int) -> str:
+    """Return the name of a user or group; the number if this machine has no such user or group."""
+    try:
+        return str(look_up(number)[0])
+    except KeyError:
+        return str(number)

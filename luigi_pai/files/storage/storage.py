@@ -106,15 +106,21 @@ class Storage(FileSystem):
                 storage.mount()
             volume = self._volume()
             if volume.is_read_only():
-                text = f"{volume.root}, where this machine has storage {self.name}, is mounted read-only"
-                raise ConfigError(text)
+                raise ConfigError(
+                    f"{volume.root}, where this machine has storage {self.name}, is mounted read-only"
+                )
             place = storage_path(path, self.mount_path, volume.root)
             if place != self._place(path):
-                text = f"{path} is a path of this machine, which containers do not have"
-                raise ConfigError(f"{text}: write $PAI_DEFAULT_FS_URI{place}")
+                raise ConfigError(
+                    f"{path} is a path of this machine, which containers do not have: write "
+                    f"$PAI_DEFAULT_FS_URI{place}"
+                )
             if self.path and storage is not None and is_on_own_disk(volume.root, storage.facts().source):
-                text = f"storage_path = {self.path} is on the disk of this machine, so {self.name} may not be"
-                return [f"{text} mounted there, and the job does not see its files: correct storage_path"]
+                message = (
+                    f"storage_path = {self.path} is on the disk of this machine, so {self.name} may not be "
+                    "mounted there, and the job does not see its files: correct storage_path"
+                )
+                return [message]
         return ()
 
     def _place(self, path: str) -> str:
@@ -122,12 +128,11 @@ class Storage(FileSystem):
 
     def _volume(self) -> MountedVolume:
         if self.path:
-            volume = self._at(os.path.expandvars(os.path.expanduser(self.path)))  # noqa: PTH111
+            volume = self._volume_at(os.path.expandvars(os.path.expanduser(self.path)))  # noqa: PTH111
             if not volume.is_there():
-                text = (
+                raise ConfigError(
                     f"storage_path = {self.path} in [OpenPai] is not a folder here; mount {self.name} there"
-                )
-                raise ConfigError(text).in_section(OpenPai.current(self._cluster).section)
+                ).in_section(OpenPai.current(self._cluster).section)
             return volume
         settings = OpenPai.current(self._cluster)
         facts = settings.cluster().server.storage(self.name)
@@ -135,13 +140,13 @@ class Storage(FileSystem):
         if found is None:
             raise _not_mounted(self.name, facts).in_section(settings.section)
         if facts.share:
-            return self._at(found)
-        volume = self._at(posixpath.join(found, settings.username))
+            return self._volume_at(found)
+        volume = self._volume_at(posixpath.join(found, settings.username))
         if not volume.is_there():  # otherwise the user's first job would create it
-            self._at(found).make_folders(f"/{settings.username}")
+            self._volume_at(found).make_folders(f"/{settings.username}")
         return volume
 
-    def _at(self, root: str) -> MountedVolume:
+    def _volume_at(self, root: str) -> MountedVolume:
         return _volume(self.name, root, self._timeout, os.getpid())
 
 
@@ -160,12 +165,12 @@ def _mounted(facts: StorageFacts, cluster_url: str) -> str | None:
 def _not_mounted(name: str, facts: StorageFacts) -> ConfigError:
     """Return the error for a storage that is not mounted here, or whose mount is not recognized."""
     step = "set storage_path in [OpenPai] to the folder at which this machine has its files"
-    what = f" ({facts.type})"
+    details = f" ({facts.type})"
     if facts.type in _MOUNTED and facts.source:
-        what = f" ({facts.type}, {facts.source})"
+        details = f" ({facts.type}, {facts.source})"
         command = f"sudo mount -t {_MOUNTED[facts.type]} {shlex.quote(facts.source)} /mnt/{name}"
         step = f"mount it: {command}; or {step}"
-    return ConfigError(f"storage = {name} in [OpenPai]{what} is not mounted on this machine; {step}")
+    return ConfigError(f"storage = {name} in [OpenPai]{details} is not mounted on this machine; {step}")
 
 
 @functools.cache

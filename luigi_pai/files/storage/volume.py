@@ -9,6 +9,7 @@ import io
 import itertools
 import os
 import posixpath
+import pwd
 import shutil
 import stat
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,9 @@ from luigi_pai.files.storage.posix import (
     allow,
     file_status_of,
     is_in_circle,
+    name_of,
     open_to_read,
     rename_new,
-    user_of,
     write_all,
 )
 
@@ -53,7 +54,7 @@ class MountedVolume(MountPoint):
     @functools.cached_property
     def owner(self) -> str:
         """The user who runs this process."""
-        return user_of(os.geteuid())
+        return name_of(pwd.getpwuid, os.geteuid())
 
     # looking up
 

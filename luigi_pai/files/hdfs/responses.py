@@ -25,7 +25,7 @@ _COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
 
 
 @dataclass(frozen=True)
-class Answer:
+class Result:
     """The response to an operation.
 
     Attributes:
@@ -40,7 +40,7 @@ class Answer:
     leads_to: str | None = None
 
 
-def answer_of(operation: str, path: str, response: requests.Response) -> Answer:
+def parse_response(operation: str, path: str, response: requests.Response) -> Result:
     """Parse a response with a status below 400.
 
     Raises:
@@ -48,16 +48,16 @@ def answer_of(operation: str, path: str, response: requests.Response) -> Answer:
     """
     status, location = response.status_code, response.headers.get("Location")
     if location is not None and operation in ("APPEND", "CREATE"):  # the data are sent there later
-        return Answer(response, location)
+        return Result(response, location)
     if location is not None and response.is_redirect:
-        return Answer(response, leads_to=location)
+        return Result(response, leads_to=location)
     if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in _CONTENT):
         raise malformed(operation, path, response)
     if operation == "OPEN":
-        return Answer(response)
-    field, is_right = _FIELDS.get(operation, ("", bool))
+        return Result(response)
+    field, is_valid = _FIELDS.get(operation, ("", bool))
     if not response.content and (not field or operation == "RENAME"):
-        return Answer(response)
+        return Result(response)
     try:
         document = parse_json(response.content, _used if operation == "LISTSTATUS" else None)
     except TooLarge as error:
@@ -66,11 +66,11 @@ def answer_of(operation: str, path: str, response: requests.Response) -> Answer:
     except ValueError:
         document = None
     if isinstance(document, dict) and not field:
-        return Answer(response)
-    if isinstance(document, dict) and is_right(document.get(field)):
-        return Answer(response, document[field])
-    what = f"the response has no {field}" if field else "the response is neither empty nor JSON"
-    raise malformed(operation, path, response, f"{what}: not a valid WebHDFS response")
+        return Result(response)
+    if isinstance(document, dict) and is_valid(document.get(field)):
+        return Result(response, document[field])
+    reason = f"the response has no {field}" if field else "the response is neither empty nor JSON"
+    raise malformed(operation, path, response, f"{reason}: not a valid WebHDFS response")
 
 
 def _used(status: Any) -> Any:
