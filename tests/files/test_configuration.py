@@ -17,7 +17,15 @@ from hdfs_backend import ON_HDFS, content, written
 from luigi_pai import HdfsTarget, PaiTask, TaskRole, reset_clusters
 from luigi_pai.config import HdfsAccount, OpenPai
 from luigi_pai.errors import ConfigError
-from luigi_pai.files import HdfsError, WebHdfs
+from luigi_pai.files import WebHdfs
+
+
+class Train(PaiTask):
+    """A job without an output folder of its own."""
+
+    name = luigi.Parameter(default="train")
+    image = "python:3"
+    tasks = [TaskRole("main", "python train.py", memoryMB=512, shmMB=64)]
 
 
 def luigis(section, **keys):
@@ -103,37 +111,18 @@ def test_a_target_with_luigis_configuration(backend, fs, home):
 def test_the_completion_flag_with_luigis_configuration(pai, settings, backend, home):
     """A job's end is noted on the HDFS of Luigi's sections, and is known when the server has forgotten it."""
 
-    class Train(PaiTask):
-        name = "train"
-        image = "openpai/pai.example.sklearn"
-        tasks = [TaskRole("main", "python train.py")]
+    class Stored(Train):
         output_dir = f"{home}/out"
 
     parts = urlsplit(backend.url)
     luigis("hdfs", client="webhdfs", namenode_host=parts.hostname)
     luigis("webhdfs", port=parts.port, user=backend.user)
     settings(read_timeout=20)
-    Train().run()
+    Stored().run()
     assert content(backend.fs(), f"{home}/out/_SUCCESS") == "train\n"
     pai.jobs.clear()
     reset_clusters()
-    assert Train().complete()
-
-
-def test_an_invalid_namenode_host():
-    """A host of Luigi's that cannot be reached is an error with its address."""
-    luigis("hdfs", namenode_host="127.0.0.1")
-    luigis("webhdfs", port=1)
-    with pytest.raises(HdfsError, match=r"on 127.0.0.1:1: no response \(Connection refused\)"):
-        HdfsTarget("/p").exists()
-
-
-class Train(PaiTask):
-    """A job without an output folder of its own."""
-
-    name = luigi.Parameter(default="train")
-    image = "python:3"
-    tasks = [TaskRole("main", "python train.py", memoryMB=512, shmMB=64)]
+    assert Stored().complete()
 
 
 class Kept(Train):
@@ -152,22 +141,21 @@ def run(kind, caplog):
     return [message for message in caplog.messages if "flag" in message or "outputDir" in message]
 
 
-@pytest.mark.parametrize("release", ["0.7.1", "1.0.1", "1.8.0"])
-def test_nothing_is_logged_of_what_nobody_has_set(pai, caplog, release):
-    pai.release = release
-    assert run(Train, caplog) == []
-
-
-@pytest.mark.parametrize(("release", "outputs"), [("0.7.1", 0), ("1.8.0", 1)])
-def test_a_folder_that_was_set_is_mentioned_once(pai, caplog, release, outputs):
+@pytest.mark.parametrize(
+    ("kind", "release", "flags", "folders"),
+    [
+        *((Train, release, 0, 0) for release in ("0.7.1", "1.0.1", "1.8.0")),
+        (Kept, "0.7.1", 1, 0),
+        (Kept, "1.8.0", 1, 1),
+    ],
+)
+def test_a_folder_that_was_set_is_mentioned_once(pai, caplog, kind, release, flags, folders):
     """However many jobs there are: that it has no flag, and on v2 that it is nowhere."""
     pai.release = release
-    told = run(Kept, caplog)
-    assert len([message for message in told if "gets no completion flag: luigi.cfg names no" in message]) == 1
-    assert (
-        len([message for message in told if "outputDir: " in message and "stays as it is" in message])
-        == outputs
-    )
+    messages = run(kind, caplog)
+    assert sum("gets no completion flag: luigi.cfg names no" in message for message in messages) == flags
+    assert sum("outputDir: " in each and "stays as it is" in each for each in messages) == folders
+    assert len(messages) == flags + folders
 
 
 RUN = """

@@ -1,110 +1,95 @@
 """A process that is killed outright in any phase: the old or the new file is whole, and the rest is removed.
 
-``KILLS`` in the environment says how many kills; 4 where it is not set.
+``KILLS`` in the environment says how many kills; the default is 4. A process that uses a storage is killed at
+each of its calls in storage/test_atomic.py.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
-from hdfs_backend import content, names, written
+from hdfs_backend import ON_HDFS, content, names, written
 
-from luigi_pai.files import upload
+from luigi_pai.files import HdfsTarget, upload
+from luigi_pai.files.hdfs.connection import Connection
+from luigi_pai.work.flag import CompletionFlag
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")]
 
 KILLS = int(os.environ.get("KILLS", "4"))
 PHASES = ("write", "upload", "publish", "flag", "temporary_path")
 SIZE = 3_000_000
+NEW = "n" * SIZE
 
-# A process that does one thing after a line on its standard input. Before each request it waits a moment,
-# so that kills meet every phase; with "publish", only before renames and what comes after.
-PROCESS = """
-import pickle, random, sys, time
-from pathlib import Path
-from luigi_pai.files import HdfsTarget, upload
-from luigi_pai.work.flag import CompletionFlag
-packed, folder, phase, source = sys.argv[1:]
-fs = pickle.loads(bytes.fromhex(packed))
-volume = type(fs.at("/")[0])
-name = "send_once" if hasattr(volume, "send_once") else "_do"
-send = getattr(volume, name)
-is_late = phase != "publish"
 
-def slow(*given, **about):
-    global is_late
-    is_late = is_late or "RENAME" in given
-    if is_late:
-        time.sleep(random.random() * 0.02)
-    return send(*given, **about)
+def work(fs, folder, phase, source):
+    """Do one thing, and wait a moment before each request, so that kills meet every phase.
 
-setattr(volume, name, slow)
-print("ready", flush=True)
-sys.stdin.readline()
-if phase == "upload":
-    upload(fs, source, f"{folder}/code")
-elif phase == "flag":
-    CompletionFlag(fs, folder).add("job", submitted_here=False)
-elif phase == "temporary_path":
-    with HdfsTarget(f"{folder}/d/", fs=fs).temporary_path() as path:
-        with fs.open_writer(path + "f") as file:
-            file.write(b"n" * 3_000_000)
-else:
-    with fs.open_writer(f"{folder}/f") as file:
-        file.write(b"n" * 3_000_000)
-print("done", flush=True)
-"""
+    With "publish", the pauses start with the rename.
+    """
+    send, is_late = Connection.send_once, phase != "publish"
+
+    def slow(*given, **about):
+        nonlocal is_late
+        is_late = is_late or "RENAME" in given
+        if is_late:
+            time.sleep(random.random() * 0.02)
+        return send(*given, **about)
+
+    Connection.send_once = slow
+    if phase == "upload":
+        upload(fs, source, f"{folder}/code")
+    elif phase == "flag":
+        CompletionFlag(fs, folder).add("job", submitted_here=False)
+    elif phase == "temporary_path":
+        with HdfsTarget(f"{folder}/d/", fs=fs).temporary_path() as path:
+            written(fs, f"{path}f", NEW)
+    else:
+        written(fs, f"{folder}/f", NEW)
 
 
 def run(arguments, kill_after=None):
-    """Run the process, kill it after some seconds where they are given, and return whether it was done."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [sys.executable, "-c", PROCESS, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n", process.communicate()
-        process.stdin.write("go\n")
-        process.stdin.flush()
-        if kill_after is not None:
-            time.sleep(kill_after)
-            process.send_signal(signal.SIGKILL)
-        output, errors = process.communicate(timeout=60)
-    assert errors == ""
-    return output == "done\n"
+    """Work in a fork, kill it after some seconds where they are given, and return whether it was done."""
+    child = os.fork()
+    if child == 0:  # pragma: no cover  in the child
+        code = 1
+        try:
+            work(*arguments)
+            code = 0
+        finally:
+            os._exit(code)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL)
+    return code == 0
 
 
 def check(fs, folder, phase):
     """Check that what is there is whole; return whether it is the new one."""
     if phase in ("write", "publish"):
         text = content(fs, f"{folder}/f")
-        assert text in ("old", "n" * SIZE)
+        assert text in ("old", NEW)
         return text != "old"
     if phase == "upload":
         texts = {name: content(fs, f"{folder}/code/{name}") for name in ("a", "b", "big")}
         assert texts["a"] in ("old", "new a")
         assert texts["b"] in ("old", "new b")
-        assert texts["big"] in ("old", "n" * SIZE)
+        assert texts["big"] in ("old", NEW)
         return "old" not in texts.values()
     place = {"flag": f"{folder}/_SUCCESS", "temporary_path": f"{folder}/d/f"}[phase]
     if not fs.exists(place):
         return False
-    assert content(fs, place) == {"flag": "job\n", "temporary_path": "n" * SIZE}[phase]
+    assert content(fs, place) == {"flag": "job\n", "temporary_path": NEW}[phase]
     return True
 
 
-def is_temporary(name):
-    return "luigi-pai-tmp" in name
-
-
+@ON_HDFS
 @pytest.mark.parametrize("number", range(KILLS))
 def test_a_kill(fs, home, tmp_path, number):
     """What is there is whole, no matter when; the next run does the work and removes what was left."""
@@ -117,9 +102,9 @@ def test_a_kill(fs, home, tmp_path, number):
         upload(fs, source, f"{home}/code")
     elif phase in ("write", "publish"):
         written(fs, f"{home}/f", "old")
-    for name, text in {"a": "new a", "b": "new b", "big": "n" * SIZE}.items():
+    for name, text in {"a": "new a", "b": "new b", "big": NEW}.items():
         (source / name).write_text(text)
-    arguments = [pickle.dumps(fs).hex(), home, phase, str(source)]
+    arguments = fs, home, phase, source
     delay = random.Random(number).uniform(0, 0.15 if phase == "flag" else 0.3)
 
     was_done = run(arguments, delay)
@@ -131,4 +116,4 @@ def test_a_kill(fs, home, tmp_path, number):
         fs.remove(f"{home}/d" if phase == "temporary_path" else f"{home}/_SUCCESS")
     assert run(arguments)
     assert check(fs, home, phase)
-    assert [name for name in names(fs, home) if is_temporary(name)] == []
+    assert [name for name in names(fs, home) if "luigi-pai-tmp" in name] == []

@@ -190,12 +190,6 @@ def test_a_claim_that_a_process_wrote_is_not_read_again(fs, home, monkeypatch):
     assert mine.last() is None
 
 
-def test_claims_that_cannot_be_read_are_an_error():
-    """A server that is not there is not an answer."""
-    with pytest.raises(HdfsError, match="no response"):
-        claims(WebHdfs("http://127.0.0.1:1", "alice"), "/out").last()
-
-
 @steps("flags")
 def test_flags(backend, fs, home, steps):
     """Each case of the section ``flags`` of tests/data/files/steps.yaml."""
@@ -215,7 +209,10 @@ def test_jobs_that_share_a_folder_do_not_lose_each_others_flag(fs, home):
     assert [job for job in jobs if flag.holds(job)] == jobs[6:]
 
 
-def test_flag_that_cannot_be_read_is_an_error():
+@pytest.mark.parametrize(
+    "read", [lambda fs: claims(fs, "/out").last(), lambda fs: CompletionFlag(fs, "/out").holds("a")]
+)
+def test_what_cannot_be_read_is_an_error(read):
     """A server that is not there is not an answer."""
     with pytest.raises(HdfsError, match="no response"):
-        CompletionFlag(WebHdfs("http://127.0.0.1:1", "alice"), "/out").holds("a")
+        read(WebHdfs("http://127.0.0.1:1", "alice"))

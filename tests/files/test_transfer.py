@@ -266,17 +266,25 @@ def endless(pool, begun, ended):
     return work
 
 
-def test_ctrl_c_ends_what_has_begun_while_the_rest_is_given_out():
-    """The threads begin before all work is given out."""
-    pool, begun, ended = WorkerPool(2), threading.Event(), threading.Event()
+@pytest.mark.parametrize("is_start", [True, False])
+def test_ctrl_c_ends_what_has_begun(is_start, monkeypatch):
+    """While work is given out, or while a thread begins, which the pool does not know yet."""
+    pool, begun, ended, start = WorkerPool(2), threading.Event(), threading.Event(), threading.Thread.start
 
-    def things():
-        yield 1
+    def interrupted(*threads):
+        for thread in threads:
+            start(thread)
         assert begun.wait(60)
         raise KeyboardInterrupt
 
+    def things():
+        yield 1
+        interrupted()
+
+    if is_start:
+        monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        pool.map(endless(pool, begun, ended), things())
+        pool.map(endless(pool, begun, ended), [1] if is_start else things())
     assert ended.is_set()
 
 
@@ -324,21 +332,6 @@ def test_ctrl_c_near_the_end(tmp_path, source, at, is_new):
             assert content(fs, "/code/train.py") == "train"
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_ctrl_c_while_a_thread_begins(monkeypatch):
-    """A thread that the pool does not know yet ends all the same before map() does."""
-    pool, begun, ended, start = WorkerPool(2), threading.Event(), threading.Event(), threading.Thread.start
-
-    def interrupted(self):
-        start(self)
-        assert begun.wait(60)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        pool.map(endless(pool, begun, ended), [1])
-    assert ended.is_set()
 
 
 def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, monkeypatch):

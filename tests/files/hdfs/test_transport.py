@@ -217,14 +217,6 @@ def test_no_namenode_is_active(work):
     )
 
 
-def test_one_namenode_on_standby():
-    """A single one on standby is named as it is, with what to do."""
-    text = r"on standby; name all of them in webhdfs_url of \[OpenPai\]"
-    with scripted(NameNode("StandbyException")) as url, pytest.raises(HdfsError, match=text) as error:
-        WebHdfs(url, "alice").exists("/p")
-    assert error.value.exception == "StandbyException"
-
-
 @pytest.mark.parametrize("answer", ["SafeModeException", "AccessControlException", "FileNotFoundException"])
 def test_what_the_active_one_refuses_is_refused(answer):
     """Any other refusal is the answer; nobody else is asked."""
