@@ -14,8 +14,8 @@ import luigi.contrib.hdfs
 import luigi.format
 import luigi.target
 import pytest
-from file_cases import Player, steps
-from hdfs_backend import KINDS_OF_NAMES, ON_HDFS, content, names, written
+from file_cases import Player, steps, table
+from hdfs_backend import ON_HDFS, content, names, written
 
 from luigi_pai.files import HdfsError, HdfsTarget
 from luigi_pai.files.temporary import temporary_path
@@ -227,24 +227,7 @@ def test_renaming_a_target(fs, home, method):
             target(fs, f"{home}/c").move(f"{home}/c", raise_if_exists=True)
 
 
-NAMES = [
-    " a ",
-    "u\u0308",
-    "a?b=c",
-    "a;b",
-    "a;",
-    "#LATEST",
-    "\\",
-    "100%",
-    "100%25",
-    "a%20b",
-    "%41",
-    "%2F",
-    "%zz",
-]
-
-
-@pytest.mark.parametrize("name", [*KINDS_OF_NAMES, *NAMES])
+@table("names", "name")
 def test_names(name, fs, home):
     """Names that mean something elsewhere are names, also where DataNodes decode ``%`` twice (2.7.4)."""
     target = HdfsTarget(f"{home}/{name}/{name}", fs=fs)

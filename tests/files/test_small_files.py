@@ -109,12 +109,6 @@ def test_the_next_file_of_the_name_stays(lossy, tmp_path, lost):
     assert content(lossy, "/a/f") == "other"
 
 
-def test_a_file_is_removed(lossy):
-    written(lossy, "/a/f", "mine")
-    remove_once(lossy, "/a/f")
-    assert names(lossy, "/a") == []
-
-
 def claims(fs, home, name="train"):
     return Claims(OutputClaimFolder(fs, f"{home}/"), name)
 

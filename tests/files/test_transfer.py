@@ -604,14 +604,6 @@ def test_a_folder_is_fetched(fs, results, tmp_path):
     assert (tmp_path / "here/metrics.json").stat().st_mtime_ns == time * 1_000_000
 
 
-def test_a_device_or_pipe_is_not_replaced(fs, results, tmp_path):
-    """As root, ``luigi-pai get FILE /dev/null`` would leave a file there."""
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TransferError, match=r"/pipe: is not a file here$"):
-        download(fs, f"{results}/metrics.json", tmp_path / "pipe")
-    assert (tmp_path / "pipe").is_fifo()
-
-
 @pytest.mark.parametrize("error", [HdfsError("broken"), OSError(28, "No space left on device")])
 def test_a_file_that_breaks_off_does_not_appear(backend, fs, results, tmp_path, monkeypatch, error):
     """Neither under its name nor under another, and what was there before stays as it was."""

@@ -243,18 +243,6 @@ def httpfs(tmp_path):
         yield WebHdfs(url, "anna", read_timeout=5)
 
 
-@pytest.mark.slow
-def test_replacing(httpfs, tmp_path):
-    """Files are replaced by writers and uploads, and nothing is left."""
-    (tmp_path / "code").mkdir()
-    for text in ("old", "new"):
-        written(httpfs, "/a/f", text)
-        (tmp_path / "code" / "f").write_text(text)
-        upload(httpfs, tmp_path / "code", "/a/code")
-    assert content(httpfs, "/a/f") == content(httpfs, "/a/code/f") == "new"
-    assert names(httpfs, "/a") == ["code", "code/.luigi-pai-manifest.json", "code/f", "f"]
-
-
 # the renames of a replacement: refused as there is something; the old one away; the new one to its place
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["503", "lost"])
@@ -271,6 +259,6 @@ def test_a_step_that_fails(httpfs, fault, number):
 
 
 @steps("httpfs")
-def test_renames(httpfs, steps):
+def test_renames(httpfs, steps, tmp_path):
     """Each case of the section ``httpfs`` of tests/data/files/steps.yaml."""
-    Player(httpfs, home="/a").play(steps)
+    Player(httpfs, tmp_path, home="/a").play(steps)

@@ -215,14 +215,6 @@ def test_a_root_that_is_a_link(root, tmp_path):
     assert fs.local_path("/d") == f"{tmp_path}/link/d"
 
 
-def test_a_pipe_is_not_waited_for(storage, root):
-    """A container may make one; nobody writes to it."""
-    os.mkfifo(root / "pipe")
-    for work in (content, lambda fs, path: read_small(fs, path, 9)):
-        with pytest.raises(HdfsError, match=r"it is neither a file nor a folder$"):
-            work(storage, "/pipe")
-
-
 # renames to the same file
 
 
@@ -438,11 +430,3 @@ def test_an_open_file_is_a_stream(storage):
         file.seek(5)
         assert file.tell() == 5
         assert file.read() == data[5:]
-
-
-def test_a_record_that_is_too_long(storage):
-    """What a run reads of its own accord has a limit, also where the file is here."""
-    written(storage, "/f", "four")
-    assert read_small(storage, "/f", 4) == b"four"
-    with pytest.raises(HdfsError, match=r"/f on storage nfs1: it has more than 3 bytes; remove the file$"):
-        read_small(storage, "/f", 3)

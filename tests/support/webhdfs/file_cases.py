@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -152,6 +153,14 @@ class Player:
     def link(self, name: str, target: str) -> None:
         """Make a link here."""
         (self.here / name).symlink_to(target)
+
+    def pipe(self, name: str) -> None:
+        """Make a pipe here."""
+        os.mkfifo(self.here / name)
+
+    def is_pipe(self, name: str) -> bool:
+        """Return whether a pipe is here."""
+        return (self.here / name).is_fifo()
 
     def upload(self, local: str, path: str) -> str:
         """Upload a file or folder; return the summary."""
