@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -11,7 +12,6 @@ import posixpath
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -32,6 +32,7 @@ from luigi_pai.files import (
     download,
     staging,
     temporary,
+    transfer,
     upload,
 )
 from luigi_pai.files.hdfs.connection import Connection, HdfsReader
@@ -436,26 +437,18 @@ def test_two_at_once(fs, home, source, sent):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
-def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
+def test_from_several_machines_at_once(fs, home, source, tmp_path, monkeypatch, is_new):
     """Without a lock between them uploads of one folder do not break each other."""
     if not is_new:
         upload(fs, source, f"{home}/code")
         (source / "train.py").write_text("TRAIN")
-    config = tmp_path / "luigi.cfg"
-    keys = "".join(f"{key} = {value}\n" for key, value in backend.settings.items())
-    config.write_text(f"[OpenPai]\n{keys}")
-    uploads = []
-    for number in range(4):  # each has a folder for locks of its own, as another machine would
-        machine = tmp_path / f"machine-{number}"
-        shutil.copytree(source, machine / "src")
-        (machine / "src" / "own").mkdir()
-        (machine / "src" / "own" / f"{number}").write_text("own")
-        command = [sys.executable, "-m", "luigi_pai", "put", "src", f"{home}/code"]
-        variables = {**os.environ, "TMPDIR": str(machine), "LUIGI_CONFIG_PATH": str(config)}
-        uploads.append(subprocess.Popen(command, cwd=machine, env=variables, stderr=subprocess.PIPE))
-    for process in uploads:
-        said = process.communicate(timeout=100)[1]
-        assert process.returncode == 0, said
+    for number in range(4):
+        shutil.copytree(source, tmp_path / f"{number}")
+        (tmp_path / f"{number}" / "own").mkdir()
+        (tmp_path / f"{number}" / "own" / f"{number}").write_text("own")
+    monkeypatch.setattr(transfer, "one_at_a_time", lambda *_: contextlib.nullcontext())
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: upload(fs, tmp_path / f"{number}", f"{home}/code"), range(4)))
     assert content(fs, f"{home}/code/train.py") == (source / "train.py").read_text()
     assert content(fs, f"{home}/code/lib/a.py") == "aaa"
     assert names(fs, f"{home}/code/own") == ["0", "1", "2", "3"]

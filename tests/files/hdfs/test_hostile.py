@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
+from types import SimpleNamespace
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import psutil
@@ -17,6 +18,7 @@ import pytest
 from file_cases import Player, calls
 from webhdfs_scripted import document, file_status, scripted
 
+from luigi_pai.api.wire import repeats
 from luigi_pai.files import HdfsError, TransferError, WebHdfs
 
 pytestmark = pytest.mark.slow
@@ -244,6 +246,7 @@ def outcomes(kind, tmp_path):
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch):
     monkeypatch.setattr("luigi_pai.api.wire.timed_http.MAX_ANSWER", LIMIT)
+    monkeypatch.setattr(repeats, "time", SimpleNamespace(sleep=lambda _seconds: None))
 
 
 @pytest.mark.parametrize("kind", KINDS)
