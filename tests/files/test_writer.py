@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import subprocess
-import sys
+import tracemalloc
 from array import array
 
 import luigi.contrib.hdfs
@@ -94,27 +93,18 @@ def test_no_writing_onto_a_folder(fs, home):
 @pytest.mark.slow
 def test_memory_stays_flat(fs, home):
     """32 MiB pass through a target in both directions in less than 12 MiB of memory."""
-    code = f"""
-import pickle, psutil, luigi.format
-from luigi_pai.files import HdfsTarget
-target = HdfsTarget({home + "/big"!r}, format=luigi.format.Nop, fs=pickle.loads({pickle.dumps(fs)!r}))
-target.exists()
-me, part = psutil.Process(), bytes(1 << 20)
-before, most, size = me.memory_info().rss, 0, 0
-with target.open("w") as file:
-    for _ in range(32):
-        file.write(part)
-        most = max(most, me.memory_info().rss)
-with target.open() as file:
-    while found := file.read(1 << 20):
-        size += len(found)
-        most = max(most, me.memory_info().rss)
-print(size, most - before)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    size, grown = map(int, done.stdout.split())
+    target, part, size = HdfsTarget(f"{home}/big", format=luigi.format.Nop, fs=fs), bytes(1 << 20), 0
+    tracemalloc.start()
+    with target.open("w") as file:
+        for _ in range(32):
+            file.write(part)
+    with target.open() as file:
+        while found := file.read(1 << 20):
+            size += len(found)
+    memory = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     assert size == 32 << 20
-    assert grown < 12 << 20
+    assert memory < 12 << 20
 
 
 @ON_HDFS
