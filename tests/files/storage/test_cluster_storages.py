@@ -19,7 +19,6 @@ from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiHttpError
 URL = "http://pai.test:9186"
 V2, CONFIG, SERVER = f"{URL}/api/v2/storages", f"{URL}/api/v2/storage/config", f"{URL}/api/v2/storage/server"
 NO_API = {"code": "NoApiError", "message": "API is not found."}
-NO_CONFIG = {"code": "UnknownError", "message": "Config not found."}
 
 
 @pytest.fixture
@@ -71,29 +70,6 @@ def test_how_a_job_mounts_it(rest, storage):
     ]
 
 
-def test_a_read_only_storage_takes_no_results(rest, storage):
-    rest.get(f"{V2}/nfs1", json={"type": "nfs", "readOnly": True, "data": {"server": "n", "path": "/d"}})
-    with pytest.raises(
-        ConfigError, match=r"^storage = nfs1 in \[OpenPai\] is read-only, so no job can write"
-    ):
-        storage().mount()
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "found", "may"),
-    [
-        (404, "NoStorageError", [{"name": "nfs2"}, {"name": "blob"}], "you may use blob, nfs2"),
-        (403, "ForbiddenUserError", [], "you may use none"),
-    ],
-)
-def test_a_storage_that_one_may_not_use(status, code, found, may, rest, storage):
-    rest.get(f"{V2}/nfs1", status=status, json={"code": code, "message": "Storage nfs1 is not found."})
-    rest.get(V2, json={"storages": found})
-    with pytest.raises(ConfigError) as caught:
-        storage().facts()
-    assert str(caught.value) == (f"storage = nfs1 in [OpenPai] does not exist, or you may not use it; {may}")
-
-
 def test_names_are_quoted(rest, storage):
     rest.get(f"{V2}/a%2Fb%3Fc", json={"type": "nfs", "data": {"server": "n", "path": "/d"}})
     assert storage("a/b?c").facts().source == "n:/d"
@@ -109,10 +85,6 @@ def old(rest, config, **server):
     rest.get(f"{SERVER}/srv", json={"spn": "srv", "extension": {}, **server})
 
 
-def mounting(**about):
-    return {"mountPoint": "/data", "path": "", "server": "srv", "permission": "rw", **about}
-
-
 @table("storages of 0.16", "mount kind data source")
 def test_a_storage_of_0_16(mount, kind, data, source, rest, storage):
     """It is mounted by the plugin, where the server says."""
@@ -124,52 +96,35 @@ def test_a_storage_of_0_16(mount, kind, data, source, rest, storage):
     assert asked(rest) == ["/storages/nfs1", "/storage/config/nfs1", "/storage/server/srv"]
 
 
-def test_one_of_several_mounts(rest, storage):
+@pytest.mark.parametrize(
+    ("mount_path", "facts"),
+    [
+        (None, StorageFacts("nfs", "nas:/e/a", mount_path="/data")),
+        ("/b", StorageFacts("nfs", "nas:/e/b", read_only=True, mount_path="/b")),
+    ],
+)
+def test_one_of_several_mounts(mount_path, facts, rest, storage):
     """It is the one that storage_mount names, else the first."""
-    mounts = [mounting(path="a"), mounting(path="b", mountPoint="/b", permission="ro")]
+    mounts = [
+        {"mountPoint": "/data", "path": "a", "server": "srv", "permission": "rw"},
+        {"mountPoint": "/b", "path": "b", "server": "srv", "permission": "ro"},
+    ]
     old(rest, {"mountInfos": mounts}, type="nfs", data={"address": "nas", "rootPath": "/e"})
-    facts = storage(mount_path="/b").facts()
-    assert facts == StorageFacts("nfs", "nas:/e/b", read_only=True, mount_path="/b")
-    with pytest.raises(ConfigError, match="is read-only"):
-        storage(mount_path="/b").mount()
+    assert storage(mount_path=mount_path).facts() == facts
 
 
-def test_the_first_of_several_mounts(rest, storage):
-    mounts = [mounting(path="a"), mounting(path="b", mountPoint="/b")]
-    old(rest, {"mountInfos": mounts}, type="nfs", data={"address": "nas", "rootPath": "/e"})
-    assert storage().facts().source == "nas:/e/a"
+# errors
 
 
-def test_a_config_without_mounts(rest, storage):
-    old(rest, {"mountInfos": []}, type="nfs", data={})
-    with pytest.raises(
-        ConfigError, match=r"^storage = nfs1 .* mounts nothing, as the server says; name another"
-    ):
-        storage().facts()
-
-
-def test_a_missing_config(rest, storage):
-    """These releases answer 500 then."""
-    rest.get(f"{V2}/nfs1", status=404, json=NO_API)
-    rest.get(f"{CONFIG}/nfs1", status=500, json=NO_CONFIG)
-    rest.get(CONFIG, json=[{"name": "b", "mountInfos": []}, {"name": "a"}])
-    with pytest.raises(ConfigError, match=r"does not exist, or you may not use it; you may use a, b$"):
-        storage().facts()
-
-
-# releases without storages, and faults
-
-
-def test_a_release_without_storages(rest, storage):
-    """0.7 to 0.15: the error says what these have."""
-    for path in (f"{V2}/nfs1", f"{CONFIG}/nfs1"):
-        rest.get(path, status=404, json=NO_API)
+@table("storages that jobs cannot use", "routes messages")
+def test_a_storage_that_jobs_cannot_use(routes, messages, rest, storage):
+    """The error says why, and what to do."""
+    for path, (status, document) in routes.items():
+        rest.get(f"{URL}/api/v2/{path}", status=status, json=document)
     with pytest.raises(ConfigError) as caught:
-        storage().facts()
-    text = str(caught.value)
-    assert text.startswith("storage = nfs1 in [OpenPai] cannot be used: this server has no storages; ")
-    assert "storages came with OpenPAI 0.16" in text
-    assert "Releases up to 0.14 have HDFS: set webhdfs_url. On 0.15, remove the key" in text
+        storage().mount()
+    assert str(caught.value).startswith("storage = nfs1 in [OpenPai] ")
+    assert [message for message in messages if message not in str(caught.value)] == []
 
 
 def test_a_network_that_is_down(rest, storage):
