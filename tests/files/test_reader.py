@@ -163,14 +163,6 @@ def test_a_namenode_that_goes_on_naming_a_dead_datanode():
         assert asked == ["PUT"] * 6
 
 
-def test_reading_nothing(fs, home):
-    """A file that is not there, and a folder, are errors when they are opened, not when they are read."""
-    for path in (f"{home}/nothing", home):
-        with pytest.raises(HdfsError) as caught:
-            HdfsTarget(path, fs=fs).open()
-        assert caught.value.exception == "FileNotFoundException"
-
-
 def test_reader_is_a_stream(fs, home):
     """What reads from streams, line by line or with a text wrapper, takes the reader."""
     written(fs, f"{home}/f", "one\ntwo\n")

@@ -127,14 +127,6 @@ def test_what_json_cannot_be_read_from(body):
     assert "the response has no FileStatus: not a valid WebHDFS response" in str(error)
 
 
-@pytest.mark.parametrize("status", [403, 503])
-@pytest.mark.parametrize("remote", ["text", [1], {"message": "x"}, None])
-def test_a_refusal_of_another_form(status, remote):
-    """A RemoteException of another form is none."""
-    body = json.dumps({"RemoteException": remote}).encode()
-    assert f": HTTP {status} " in str(raised(answering(status, body), lambda fs: fs.exists("/p")))
-
-
 def test_a_login_page_is_no_success():
     """An operation that answers nothing is not done where a page is the answer, or a redirect to nowhere."""
     page = raised(answering(200, LONG), lambda fs: fs.chmod("/p", "700"))

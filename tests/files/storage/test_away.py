@@ -17,7 +17,6 @@ from luigi_pai.files import (
     FileAlreadyExists,
     HdfsError,
     HdfsUnreachable,
-    NotADirectory,
     Storage,
 )
 from luigi_pai.files.small_files import create_once
@@ -104,14 +103,6 @@ def test_a_write_that_fails(name, size, filled, monkeypatch):
     assert content(filled, "/d/f") == "text"
     assert names(filled, "/") == ["d", "d/empty", "d/f"]
     assert len(content(filled, written(filled, "/d/f", "x" * size))) == size
-
-
-def test_a_file_and_a_folder_that_are_taken_for_each_other(filled):
-    with pytest.raises(NotADirectory):
-        filled.touchz("/d/f/x")
-    for path in ("/d/empty", "/d"):
-        with pytest.raises(HdfsError, match=r"FileNotFoundException: it is a folder; open a file in it"):
-            content(filled, path)
 
 
 # hangs
