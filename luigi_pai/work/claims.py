@@ -82,11 +82,9 @@ class ClaimFolder(Protocol):
 
     def names(self) -> list[str]:
         """Return the names of the files; an empty list if the folder does not exist."""
-        ...
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if it does not exist."""
-        ...
 
     def create_once(self, name: str, data: bytes, *, is_needed: bool) -> bool:
         """Create a file; return False if it exists. If several processes create it, at most one gets True.
@@ -102,19 +100,15 @@ class ClaimFolder(Protocol):
         Raises:
             NotClaimed: The file is needed, and cannot be created now.
         """
-        ...
 
     def replace(self, name: str, data: bytes) -> None:
         """Write a file; if it exists, replace it atomically."""
-        ...
 
     def add(self, name: str) -> None:
         """Create an empty file, unless it exists."""
-        ...
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
-        ...
 
     def failed(self, name: str, problem: str, step: str = "") -> PaiError:
         """Return an error about a file.
@@ -124,7 +118,6 @@ class ClaimFolder(Protocol):
             problem: The problem; in the message it follows the path of the file.
             step: The next step for the user; by default, to check the file system of the folder.
         """
-        ...
 
 
 class NotClaimed(Exception):

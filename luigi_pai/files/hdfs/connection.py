@@ -144,7 +144,8 @@ class HdfsReader(io.RawIOBase):
             self._retried_at = self._position
             logger.info("Reading %s on from byte %d, for: %s", self._path, self._position, error)
             try:
-                is_same = self._is_same() and self._open()
+                status = self._connection.file_status(self._path)
+                is_same = all(status.get(fact) == self._status.get(fact) for fact in _SAME) and self._open()
             except HdfsError as again:
                 error = again
                 continue
@@ -152,10 +153,6 @@ class HdfsReader(io.RawIOBase):
                 return
             reason = "the connection broke, and the file was replaced since it was opened"
             raise self._failed(reason, self._connection.server)
-
-    def _is_same(self) -> bool:
-        status = self._connection.file_status(self._path)
-        return all(status.get(fact) == self._status.get(fact) for fact in _SAME)
 
     def _failed(self, reason: str, server: str) -> HdfsError:
         return failed("OPEN", self._path, server, reason, next_step="try again")
