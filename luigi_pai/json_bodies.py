@@ -27,7 +27,6 @@ _MOST_ENTRIES = 200_000
 _OBJECTS = 3  # maximum number of objects in an entry; more show early that a list has too many entries
 _LARGEST_KEPT = 80 * _MIB  # bytes of memory for the converted entries of a list
 _WINDOW = _MIB  # bytes that are parsed at a time, and the longest entry
-_PART = 65536  # characters of a window that are parsed at once
 _LONGEST_FRAME = 1000  # bytes before and after the entries of a list
 _DIGITS = 20  # maximum number of digits of an int; a longer whole number becomes a float
 _DEEPEST = 100  # levels of lists and objects
@@ -74,16 +73,16 @@ def parse_json(body: bytes, each: Callable[[Any], Any] | None = None) -> Any:
     return document if each is None else _changed(document, lambda entries: list(map(each, entries)))
 
 
-def check_size(text: bytes | str) -> None:
+def check_size(document: bytes | str) -> None:
     """Check a JSON document before it is parsed as a whole.
 
     Raises:
         TooLarge: It has more than 16 MiB, or more than 500,000 lists, objects and commas.
     """
-    if len(text) > _LARGEST:
+    if len(document) > _LARGEST:
         raise TooLarge(f"it has more than {_LARGEST / _MIB:g} MiB")
-    signs: Sequence[Any] = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
-    if sum(map(text.count, signs)) > _MOST_ITEMS:
+    signs: Sequence[Any] = (b",", b"[", b"{") if isinstance(document, bytes) else (",", "[", "{")
+    if sum(map(document.count, signs)) > _MOST_ITEMS:
         raise TooLarge(f"it has more than {_MOST_ITEMS:,} values")
 
 
@@ -101,16 +100,15 @@ def _with_large_list(body: bytes, each: Callable[[Any], Any]) -> Any:
     start = body.index(b"[") + 1
     entries: list[Any] = []
     size = 0
-    text = _Windows(body, start)
-    for rows in text.entries():
-        converted = list(map(each, rows))
-        entries += converted
-        size += 0 if is_small else sum(map(sys.getsizeof, _values(converted)))
+    windows = _Windows(body, start)
+    for entry in windows.entries():
+        entries.append(each(entry))
+        size += 0 if is_small else sum(map(sys.getsizeof, _values(entries[-1])))
         if len(entries) > _MOST_ENTRIES:
             _refuse_entries()
         if size > _LARGEST_KEPT:
             raise TooLarge(f"the entries of its list take more than {_LARGEST_KEPT / _MIB:g} MiB of memory")
-    frame = f"{body[:start].decode()}]{text.rest()}"
+    frame = f"{body[:start].decode()}]{windows.rest()}"
     if frame.count("[") > 1:
         _refuse()
     return _changed(_DECODER.decode(frame), lambda _empty: entries)
@@ -171,16 +169,14 @@ class _Windows:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
         self._text = ""
         self._at = 0
-        # the end of an entry and the start of the next one, such as ``},{"name"``; None if the entries differ
-        self._between: str | None = ""
 
-    def entries(self) -> Iterator[list[Any]]:
-        """Yield the entries of a list to its end, several at a time."""
+    def entries(self) -> Iterator[Any]:
+        """Yield the entries of a list to its end."""
         if self._sign() == "]":
             self._at += 1
             return
         while True:
-            yield self._values()
+            yield self._value()
             sign = self._sign()
             self._at += 1
             if sign == "]":
@@ -202,40 +198,15 @@ class _Windows:
                 return self._text[self._at]
             self._read()
 
-    def _values(self) -> list[Any]:
-        """Return the next value, and the values after it that end in the same part of the window.
-
-        They are parsed together. If the part does not end between two values, only the next value is parsed.
-        """
-        start = self._at
-        end = self._text.rfind(self._between, start, start + _PART) + 1 if self._between else 0
-        if end > start:
-            part = self._text[start:end]
-            try:
-                values: list[Any] = _DECODER.decode(f"[{part}]")
-            except ValueError:
-                self._between = None
-            else:
-                if part.count("[") + part.count("{") > len(values):
-                    for value in values:
-                        _check_depth(value)
-                self._at = end
-                return values
-        value = self._value()
-        if self._between == "":
-            key_end = self._text.find(":", self._at, self._at + _LONGEST_FRAME)
-            self._between = self._text[self._at - 1 : key_end] if key_end > 0 else None
-        return [value]
-
     def _value(self) -> Any:
         """Return the next value. A value at the end of the window may be cut off, so it is parsed again."""
         while True:
-            text, start = self._text, _BLANKS.match(self._text, self._at).end()  # type: ignore[union-attr]  # as above
+            start = _BLANKS.match(self._text, self._at).end()  # type: ignore[union-attr]  # as above
             try:
-                value, end = _DECODER.raw_decode(text, start)
+                value, end = _DECODER.raw_decode(self._text, start)
             except ValueError:
-                end = len(text)
-            if end < len(text):
+                end = len(self._text)
+            if end < len(self._text):
                 _check_depth(value)
                 self._at = end
                 return value
