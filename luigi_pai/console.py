@@ -59,8 +59,8 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record. On a terminal, long lines are wrapped between words."""
-        text = super().format(record)
-        return text[:_MARGIN] + wrapped(" " * _MARGIN + text[_MARGIN:], self.stream)[_MARGIN:]
+        line = super().format(record)
+        return line[:_MARGIN] + wrapped(" " * _MARGIN + line[_MARGIN:], self.stream)[_MARGIN:]
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to print a record. Of Luigi's INFO records, only "all tasks complete" is printed."""
@@ -102,9 +102,9 @@ class _Short(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record. An error of luigi_pai replaces Luigi's message about it."""
-        return printable(f"{self.formatTime(record, '%H:%M:%S')}  {self._text(record)}")
+        return printable(f"{self.formatTime(record, '%H:%M:%S')}  {self._message(record)}")
 
-    def _text(self, record: logging.LogRecord) -> str:
+    def _message(self, record: logging.LogRecord) -> str:
         message = record.getMessage()
         if record.exc_info:
             if isinstance(record.exc_info[1], PaiError):
@@ -173,8 +173,8 @@ def _end_at_ctrl_c() -> None:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error, or all problems of a SpecError, printable and shortened."""
-    text = "; ".join(map(str, error.problems)) if isinstance(error, SpecError) else str(error)
-    lines = printable(text).strip().splitlines() or [type(error).__name__]
+    message = "; ".join(map(str, error.problems)) if isinstance(error, SpecError) else str(error)
+    lines = printable(message).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
 
 
@@ -197,13 +197,13 @@ def user_error(error: BaseException, function: str = "", *, whole_path: bool = F
     ``function`` is ``tell()`` in this example; it may be empty. If ``whole_path``, the full path of the file
     is shown.
     """
-    what = f"{function} raised " if function else ""
-    own = _users_frame(error)
-    is_ours = isinstance(error, PaiError) or (own is None and isinstance(error, ValueError))
+    raised = f"{function} raised " if function else ""
+    frame = _users_frame(error)
+    is_ours = isinstance(error, PaiError) or (frame is None and isinstance(error, ValueError))
     kind = "" if is_ours else f"{type(error).__name__}: "
-    file = "" if own is None else own.filename if whole_path else Path(own.filename).name
-    place = f" ({file}:{own.lineno})" if own is not None and not isinstance(error, SyntaxError) else ""
-    return f"{what}{kind}{first_line(error)}{place}"
+    file = "" if frame is None else frame.filename if whole_path else Path(frame.filename).name
+    place = f" ({file}:{frame.lineno})" if frame is not None and not isinstance(error, SyntaxError) else ""
+    return f"{raised}{kind}{first_line(error)}{place}"
 
 
 def shortened(message: str) -> str:
@@ -215,8 +215,8 @@ def shortened(message: str) -> str:
     def kept(frame: re.Match[str]) -> str:
         return "" if frame["file"].startswith(_not_theirs()) else frame[0]
 
-    text = _FRAME.sub(kept, message)
-    return text.replace(_HEADING, "") if _FRAME.search(text) else message
+    short = _FRAME.sub(kept, message)
+    return short.replace(_HEADING, "") if _FRAME.search(short) else message
 
 
 @functools.cache

@@ -30,5 +30,5 @@ def moment(milliseconds: int | None) -> str:
     """Format ms since 1970 as local time, with how long ago that was; an empty string for None."""
     if milliseconds is None:
         return ""
-    at = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
-    return f"{at:%Y-%m-%d %H:%M:%S} ({duration(time.time() - milliseconds / 1000)} ago)"
+    local = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
+    return f"{local:%Y-%m-%d %H:%M:%S} ({duration(time.time() - milliseconds / 1000)} ago)"

@@ -149,8 +149,8 @@ class Problem:
     line: int | None = None
 
     def __str__(self) -> str:
-        text = f"{self.path}: {self.message}" if self.path else self.message
-        return text if self.line is None else f"{text} (line {self.line})"
+        line = f"{self.path}: {self.message}" if self.path else self.message
+        return line if self.line is None else f"{line} (line {self.line})"
 
 
 class SpecError(PaiError, ValueError):

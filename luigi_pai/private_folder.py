@@ -71,21 +71,21 @@ def make_private(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def one_at_a_time(what: str, key: str, patience: float = math.inf) -> Iterator[None]:
+def one_at_a_time(kind: str, key: str, patience: float = math.inf) -> Iterator[None]:
     """Hold a lock among the processes and threads of this user on this machine; others wait for it.
 
     If no lock is possible (the folder is refused, the file system has no locks), continue without it. If the
     process is killed, the system releases the lock.
 
     Args:
-        what: The kind of work, such as ``upload``.
-        key: The object of the work. There are 256 lock files for each ``what``, so two keys may share one.
+        kind: The kind of work, such as ``upload``.
+        key: The object of the work. There are 256 lock files for each ``kind``, so two keys may share one.
         patience: Seconds to wait for another holder before continuing without the lock.
     """
     number = hashlib.sha256(key.encode(errors="replace")).hexdigest()[:2]
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
-            file = held.enter_context((private_folder() / f"{what}-{number}.lock").open("w"))
+            file = held.enter_context((private_folder() / f"{kind}-{number}.lock").open("w"))
             _lock(file, patience)
             # unlock, because closing the file frees no lock while a forked process has the file open
             held.callback(fcntl.flock, file, fcntl.LOCK_UN)

@@ -42,31 +42,31 @@ _IN_LUIGI_CFG = {  # pattern in a value that luigi.cfg does not interpret -> the
 }
 
 
-def printable(text: str, *, of_log: bool = False) -> str:
+def printable(string: str, *, of_log: bool = False) -> str:
     """Remove the unprintable characters of a string.
 
     These are escape sequences, surrogates, control characters, bidi controls, invisible characters and tag
     characters. All strings from elsewhere pass through this function before they are shown. If ``of_log``, of
     a line with carriage returns, such as a progress bar, only the part after the last one is kept.
     """
-    if text.isprintable():
-        return text
-    lines = _ESCAPE.sub("", text).split("\n")
+    if string.isprintable():
+        return string
+    lines = _ESCAPE.sub("", string).split("\n")
     if of_log:
         lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
     return "\n".join(_CONTROL.sub("", line.rstrip("\r").replace("\r", " ")) for line in lines)
 
 
-def wrapped(text: str, stream: TextIO) -> str:
+def wrapped(message: str, stream: TextIO) -> str:
     """Wrap long lines between words if the stream is a terminal.
 
     Words that are longer than a line, such as URLs and paths, are not broken.
     """
     if not stream.isatty():
-        return text
+        return message
     width = shutil.get_terminal_size().columns
     wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
-    lines = text.split("\n")
+    lines = message.split("\n")
     for number, line in enumerate(lines):
         if len(_ESCAPE.sub("", line)) > width:
             wrapper.initial_indent = wrapper.subsequent_indent = " " * (len(line) - len(line.lstrip()))
@@ -93,22 +93,22 @@ def escape_what_is_not_encodable(stream: TextIO) -> None:
         stream.reconfigure(errors="backslashreplace")
 
 
-def redact(text: str) -> str:
+def redact(message: str) -> str:
     """Replace each token in a URL and each private key by ``******``."""
-    return _PRIVATE_KEY.sub(MASK, _URL_TOKEN.sub(rf"\1{MASK}", text))
+    return _PRIVATE_KEY.sub(MASK, _URL_TOKEN.sub(rf"\1{MASK}", message))
 
 
-def check_no_login(url: str, what: str = "url") -> None:
+def check_no_login(url: str, setting: str = "url") -> None:
     """Raise ValueError, without the URL, if a URL contains a user or password, which errors would show."""
     if "@" in url:
-        raise ValueError(f"{what} must not contain a user or password; use the arguments for them")
+        raise ValueError(f"{setting} must not contain a user or password; use the arguments for them")
 
 
-def redact_values(text: str, secrets: Iterable[str | None]) -> str:
+def redact_values(output: str, secrets: Iterable[str | None]) -> str:
     """Replace secrets by ``******``. None and secrets with less than 4 characters are ignored."""
     for secret in _known(secrets):
-        text = text.replace(secret, MASK)
-    return text
+        output = output.replace(secret, MASK)
+    return output
 
 
 def redacted_parts(parts: Iterable[bytes], secrets: Iterable[str | None]) -> Iterator[bytes]:
@@ -141,17 +141,17 @@ def _known(secrets: Iterable[str | None]) -> list[str]:
 
 def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
     """Yield each secret and each of its lines, stripped, in the forms that OpenPAI logs: plain and HTML."""
-    for text in secrets:
-        for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
+    for secret in secrets:
+        for part in {secret, html.escape(secret), *secret.splitlines(), *html.escape(secret).splitlines()}:
             if part.strip():
                 yield part.strip()
 
 
 def _redact_record(record: logging.LogRecord) -> bool:
     """Redact a log record; return True, so that it is logged."""
-    text = record.getMessage()
-    redacted = redact(text)
-    if redacted != text:
+    message = record.getMessage()
+    redacted = redact(message)
+    if redacted != message:
         record.msg, record.args = redacted, None
     return True
 

@@ -197,11 +197,11 @@ class Job:
         status = self._last if self._last is not None and self._last.finished else self.status()
         roles = sorted({task.role for task in status.tasks})
         if roles and role not in roles:
-            text = f"job {status.name!r} has no task role {role!r}; it has {', '.join(roles)}"
-            raise JobNotFound(text, status=404)
+            message = f"job {status.name!r} has no task role {role!r}; it has {', '.join(roles)}"
+            raise JobNotFound(message, status=404)
         files: tuple[LogFile, ...] = self._api.dialect.task_logs(status, role, index)
-        texts = {file.name: self._api.log_files.text(file, tail=tail) for file in files}
-        return {name: self._api.session.redacted(text, self.secrets) for name, text in texts.items()}
+        logs = {file.name: self._api.log_files.read(file, tail=tail) for file in files}
+        return {name: self._api.session.redacted(log, self.secrets) for name, log in logs.items()}
 
     def failure(self) -> PaiJobFailed | None:
         """Return the error of a job that ended as FAILED or STOPPED; otherwise None.

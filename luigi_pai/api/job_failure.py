@@ -71,9 +71,9 @@ def log_end(api: RestApi, status: JobStatus, task: TaskStatus, count: int) -> st
     """
     files = api.dialect.task_logs(status, task.role, task.index)
     named = {file.name: file for file in files}
-    logs = (api.log_files.text(named[name], tail=True) for name in _STREAMS if name in named)
-    text = next((log for log in logs if log.strip()), "")
-    return "\n".join(printable(text.rstrip(), of_log=True).split("\n")[-count:])
+    logs = (api.log_files.read(named[name], tail=True) for name in _STREAMS if name in named)
+    log = next((log for log in logs if log.strip()), "")
+    return "\n".join(printable(log.rstrip(), of_log=True).split("\n")[-count:])
 
 
 def job_failure(
@@ -122,10 +122,12 @@ def job_failure(
     lines.append(f"job page: {api.page(status.name)}")
     lines += _output_pages([each for each in failed or status.tasks if each.log_url])
     lines += [next_step] if next_step else []
-    text = "\n  ".join(line.replace("\n", "\n    ") for line in lines)  # lines within an entry get 4 blanks
+    message = "\n  ".join(
+        line.replace("\n", "\n    ") for line in lines
+    )  # lines within an entry get 4 blanks
     kind = PaiJobFailed if missed is None else PaiJobTimeout
     last = log.rstrip().rpartition("\n")[2].strip()
-    return kind(text, status, last or last_logged_line(status.diagnostics or ""))
+    return kind(message, status, last or last_logged_line(status.diagnostics or ""))
 
 
 def _failed_tasks(status: JobStatus) -> list[TaskStatus]:
@@ -147,20 +149,20 @@ def _output_pages(logged: Sequence[TaskStatus]) -> Iterator[str]:
 
 
 def _summary(status: JobStatus) -> str:
-    text = f"job {status.name!r} ended as {status.raw_state}"
+    summary = f"job {status.name!r} ended as {status.raw_state}"
     if status.exit_code is not None:
-        text += f" with exit code {status.exit_code}"
-    own = status.command_exit_code
-    if own is not None and own != status.exit_code:
-        text += f", its command with {own}"
+        summary += f" with exit code {status.exit_code}"
+    command_code = status.command_exit_code
+    if command_code is not None and command_code != status.exit_code:
+        summary += f", its command with {command_code}"
     if status.exit_type:
-        text += f" ({status.exit_type})"
+        summary += f" ({status.exit_type})"
     if status.retries:
-        text += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
-    return text
+        summary += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
+    return summary
 
 
-def _end_of(text: str) -> str:
-    text = text.strip()
-    cut = "... " if len(text) > _LONGEST_DIAGNOSTICS else ""
-    return f"{cut}{text[-_LONGEST_DIAGNOSTICS:]}"
+def _end_of(message: str) -> str:
+    message = message.strip()
+    cut = "... " if len(message) > _LONGEST_DIAGNOSTICS else ""
+    return f"{cut}{message[-_LONGEST_DIAGNOSTICS:]}"

@@ -70,12 +70,12 @@ class Limits:
         self._state = state
         self._clock = clock
 
-    def reserve(self, kind: Kind, what: str) -> None:
+    def reserve(self, kind: Kind, request: str) -> None:
         """Count a request that is about to be sent.
 
         Args:
             kind: The kind of request.
-            what: A description of the request for the error message.
+            request: A description of the request for the error message.
 
         Raises:
             RateLimited: The window has no requests left. ``sent`` is False, ``reset_at`` is its end.
@@ -88,15 +88,15 @@ class Limits:
             for each in kinds:
                 window = self._window(state, each)
                 if window is not None:
-                    self._check(window, what)
+                    self._check(window, request)
                     state[_KEY] = {**state[_KEY], each.value: {**window, "left": window["left"] - 1}}
 
-    def _check(self, window: Mapping[str, Any], what: str) -> None:
+    def _check(self, window: Mapping[str, Any], request: str) -> None:
         if window["left"] > 0:
             return
         wait = window["ends"] - self._clock.monotonic()
         raise RateLimited(
-            f"{what}: not sent, the server's request limit is reached for another {wait:.0f} s",
+            f"{request}: not sent, the server's request limit is reached for another {wait:.0f} s",
             reset_at=self._clock.time() + wait,
             sent=False,
         )
@@ -126,11 +126,11 @@ class Limits:
 
     def window(self, kind: Kind) -> Window | None:
         """Return the current window of a kind of request; None if none is known."""
-        of = self._window(self._state.read(), kind)
-        if of is None:
+        current = self._window(self._state.read(), kind)
+        if current is None:
             return None
-        size = of["of"] or None
-        return Window(int(of["left"]), of["ends"] - self._clock.monotonic(), size, _WINDOWS[kind])
+        size = current["of"] or None
+        return Window(int(current["left"]), current["ends"] - self._clock.monotonic(), size, _WINDOWS[kind])
 
     def polling_wait(self) -> float:
         """Return the seconds to pause polling, so that the remaining requests suffice for the window."""
@@ -198,9 +198,9 @@ def server_time(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _number(text: str | None) -> float | None:
+def _number(value: str | None) -> float | None:
     try:
-        number = float(text or "")
+        number = float(value or "")
     except ValueError:
         return None
     return number if math.isfinite(number) else None

@@ -6,7 +6,6 @@ import copy
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from luigi_pai.api.dialects.job_replies import listed_row
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobList, JobState
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from luigi_pai.api.dialects.detection import Dialect, DialectDetector
-    from luigi_pai.api.dialects.job_replies import JobRow
     from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.session import Session
@@ -196,14 +194,6 @@ class RestApi(JobRequests):
             detector.record("v1")
         return status
 
-    def rows(self) -> builtins.list[JobRow]:
-        """Return the rows of the user's jobs; see ``list``. Creating them takes less time than statuses."""
-        return self.detector.call(lambda dialect: dialect.list(self.username, each=listed_row))
-
-    def check_there(self, name: str) -> None:
-        """Raise JobNotFound if an LTP has no job with this name; see ``V2Dialect.check_there``."""
-        self.detector.call(lambda dialect: dialect.check_there(name))
-
     def stop(self, name: str) -> None:
         """Ask the server to stop a job. See ``stop_surely``."""
         self.detector.call(lambda dialect: dialect.stop(name))
@@ -212,16 +202,16 @@ class RestApi(JobRequests):
         """Ask the server to stop a job; transient errors are retried for ``patience`` seconds."""
         self.repeat(lambda: self.stop(name), patience, f"stop of job {name}")
 
-    def repeat(self, request: Callable[[], T], patience: float = PATIENCE, what: str = "") -> T:
+    def repeat(self, request: Callable[[], T], patience: float = PATIENCE, subject: str = "") -> T:
         """Make a request that is safe to repeat, and return its result; transient errors are retried.
 
         Args:
             request: The request.
             patience: Seconds for which it is retried; after ``TokenLost``, 20 s if that is longer. If a
                 request limit lasts longer than ``patience``, the request is not retried.
-            what: A description of the request for the log.
+            subject: A description of the request for the log.
         """
-        retry = Retry(patience, self.clock, what, longest=patience, token_limit=self.polling.patience)
+        retry = Retry(patience, self.clock, subject, longest=patience, token_limit=self.polling.patience)
         return retry.call(request)
 
     def retention(self) -> float:

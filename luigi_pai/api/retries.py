@@ -53,7 +53,7 @@ class Retry:
     Args:
         limit: Seconds without success after which the last error is raised.
         clock: The clock that measures these seconds.
-        what: The subject of the log messages, such as ``job NAME``.
+        subject: The subject of the log messages, such as ``job NAME``.
         longest: If a request limit lasts longer than these seconds, the error is raised without a wait.
         token_limit: The limit after ``TokenLost``, but at most 20 s, if it is longer than ``limit``.
         sleep: Waits for a number of seconds; default: ``clock.sleep``.
@@ -61,7 +61,7 @@ class Retry:
 
     limit: float
     clock: Clock
-    what: str = ""
+    subject: str = ""
     longest: float = _LONGEST_LIMIT
     token_limit: float = 0.0
     sleep: Callable[[float], None] | None = None
@@ -87,7 +87,7 @@ class Retry:
             limit = max(limit, min(_LONGEST_LOGINS, self.token_limit))
         if self._since is None:
             self._since = now
-            logger.warning("%s%s (retrying for up to %.0f s)", self._subject, error, limit)
+            logger.warning("%s%s (retrying for up to %.0f s)", self._prefix, error, limit)
         elif now - self._since >= limit:
             raise error
         wait = min(self._next * random.uniform(0.5, 1), max(self._since + limit - now, 0.01))  # noqa: S311
@@ -105,19 +105,19 @@ class Retry:
             if now - self._since >= max(self.limit, self._granted):
                 raise error
         until = datetime.fromtimestamp(self.clock.time() + wait).astimezone().strftime("%H:%M:%S")
-        text = "%srequest limit of OpenPAI reached; waiting %.0f s, until %s (%s)"
-        logger.warning(text, self._subject, wait, until, error)
+        message = "%srequest limit of OpenPAI reached; waiting %.0f s, until %s (%s)"
+        logger.warning(message, self._prefix, wait, until, error)
         return wait * random.uniform(1, 1 + _JITTER)  # noqa: S311  spreads load, guards nothing
 
     @property
-    def _subject(self) -> str:
-        return f"{self.what}: " if self.what else ""
+    def _prefix(self) -> str:
+        return f"{self.subject}: " if self.subject else ""
 
     def succeeded(self) -> None:
         """Record a success, which resets the deadline."""
         if self._since is not None:
             seconds = self.clock.monotonic() - self._since
-            logger.info("%s%s responds again after %.0f s", self._subject, self._failed, seconds)
+            logger.info("%s%s responds again after %.0f s", self._prefix, self._failed, seconds)
         self._since, self._next, self._granted = None, _FIRST_WAIT, 0.0
 
     def call(self, request: Callable[[], T]) -> T:

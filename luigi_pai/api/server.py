@@ -99,12 +99,12 @@ class Server:
             AuthenticationError: The login or the token was refused.
         """
         try:
-            reply = self._session.request("GET", "/api/v2/tokens/check")
+            body = self._session.request("GET", "/api/v2/tokens/check")
         except PaiHttpError as error:
             if error.code != "NoApiError":
                 raise
             return None
-        return reply if isinstance(reply, dict) else None
+        return body if isinstance(body, dict) else None
 
     def api_version(self) -> str:
         """Return ``v1`` or ``v2``; if it is not known, the server's version is requested, once."""

@@ -133,13 +133,13 @@ class Session:
                 response = self._send(method, path, body, self._login(token), content_type, kind)
             if kind is Kind.SUBMIT and response.status_code in _SUBMITTED:
                 return None  # the status says that the job was accepted
-            reply = self._read(response, each)
+            document = self._read(response, each)
             if kind is Kind.SUBMIT:
                 raise InvalidReply(
                     f"{method} {response.url}: {response.status_code} {response.reason}: an OpenPAI responds "
                     "to a submission with 202 (0.12 to 0.14: 201); is pai_url in [OpenPai] the rest-server?"
                 )
-        return reply
+        return document
 
     def server_info(self) -> dict[str, Any]:
         """Return the response to ``GET /api/v1/``; it has name, version, launcherType and authnMethod.
@@ -158,16 +158,16 @@ class Session:
                 self._read(response)
         return mapping_of(parsed(response)) if is_success(response) else {}
 
-    def redacted(self, text: str, secrets: Iterable[str] = ()) -> str:
+    def redacted(self, output: str, secrets: Iterable[str] = ()) -> str:
         """Return output of a server or a job with the password, the token and private keys redacted.
 
         LTP sends a private key in the record of each user (``extension.jobSSH.key``).
 
         Args:
-            text: The output.
+            output: The output.
             secrets: Additional values to redact, such as the secrets of a job.
         """
-        return redact(redact_values(text, self.with_own(secrets)))
+        return redact(redact_values(output, self.with_own(secrets)))
 
     def with_own(self, secrets: Iterable[str]) -> tuple[str | None, ...]:
         """Return the secrets and the password and token of this session."""
@@ -186,12 +186,12 @@ class Session:
         with self._completed():
             return self._transport.send("GET", url, None, None, part=part)
 
-    def times(self, what: str) -> int:
+    def times(self, action: str) -> int:
         """Count an action that all forks together may do only a few times; return the new count."""
         with self._shared.update() as state:
             counts = state.get("counts", {})
-            state["counts"] = {**counts, what: counts.get(what, 0) + 1}
-            return int(state["counts"][what])
+            state["counts"] = {**counts, action: counts.get(action, 0) + 1}
+            return int(state["counts"][action])
 
     def token_life(self) -> float | None:
         """Log in if there is no token. Return the token's remaining seconds; None if it does not expire.
@@ -223,13 +223,8 @@ class Session:
             if kept and kept != refused:
                 return kept  # another thread or process has renewed it
             account = self.account
-            form = {
-                "username": account.username,
-                "password": account.password,
-                "expiration": account.expiration,
-            }
-            reply = Tries(LOGIN, self.clock.sleep).call(lambda: self._post_login(form))
-            token = item_of(reply, "token")
+            document = Tries(LOGIN, self.clock.sleep).call(self._post_login)
+            token = item_of(document, "token")
             if not isinstance(token, str) or not token or not is_valid(token):
                 raise InvalidReply(
                     f"{self.url(_TOKEN)} accepted a login, but sent no valid token; "
@@ -241,8 +236,9 @@ class Session:
                 state["token"] = [token, ends]
             return token
 
-    def _post_login(self, form: dict[str, Any]) -> Any:
+    def _post_login(self) -> Any:
         account = self.account
+        form = {name: getattr(account, name) for name in ("username", "password", "expiration")}
         with one_at_a_time("login", f"{account.username}@{account.url}", _LOGIN_TURN):
             response = self._send("POST", _TOKEN, form, None)
         if is_refused(response, account):

@@ -33,7 +33,7 @@ class NotPickled:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a Cluster, and what belongs to it, cannot be pickled: it contains the password or token; "
+            "a Cluster and its parts cannot be pickled: it contains the password or token; "
             "make one in each process: OpenPai.current().cluster()"
         )
 
@@ -94,28 +94,28 @@ class SharedDocument(NotPickled):
                 weakref.finalize(self, os.close, file)
                 os.pwrite(file, _HEADER.pack(0, _FIRST, 0), 0)
                 self._store(file, self._document)
-                for (process, what), lock in list(self._threads.items()):
+                for (process, name), lock in list(self._threads.items()):
                     if process == os.getpid() and lock.locked():
-                        _lock_file(file, _LOCKS[what])
+                        _lock_file(file, _LOCKS[name])
                 self._fd = file
 
     @contextmanager
-    def locked(self, what: str) -> Iterator[None]:
+    def locked(self, name: str) -> Iterator[None]:
         """Hold a lock until the end of ``with``; other threads and processes that need the lock wait.
 
         Args:
-            what: A key of ``_LOCKS``. While another lock is held, ``document`` may also be locked.
+            name: A key of ``_LOCKS``. While another lock is held, ``document`` may also be locked.
                 While ``document`` is locked, no other lock may be taken.
         """
         # Each process has its own thread locks, because a fork cannot release its copy of a held lock.
-        with self._threads.setdefault((os.getpid(), what), threading.Lock()):
+        with self._threads.setdefault((os.getpid(), name), threading.Lock()):
             if self._fd is not None:
-                _lock_file(self._fd, _LOCKS[what])
+                _lock_file(self._fd, _LOCKS[name])
             try:
                 yield
             finally:
                 if self._fd is not None:  # perhaps only since the lock was taken, see ``share``
-                    fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCKS[what])
+                    fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCKS[name])
 
     def _header(self, file: int) -> tuple[int, int, int]:
         version, offset, length = _HEADER.unpack(os.pread(file, _HEADER.size, 0))

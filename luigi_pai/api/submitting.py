@@ -112,11 +112,11 @@ class Posting:
                         return status
                 except PaiHttpError as error:
                     if not isinstance(error, NameConflict):
-                        return self._taken(error)
+                        return self._despite(error)
                     if self.may_be_submitted:
                         break
                     if self._must_be_new:
-                        return self._taken(error)
+                        return self._despite(error)
                     if self._is_held(error):
                         return None
         self._posts.succeeded()
@@ -210,7 +210,7 @@ class Posting:
             raise error
         return None
 
-    def _taken(self, error: PaiHttpError) -> JobStatus:
+    def _despite(self, error: PaiHttpError) -> JobStatus:
         """Return the job's status if the server has the job despite the error; otherwise raise the error.
 
         Known refusals are raised without a lookup. If the lookup fails, its error is raised with ``error``

@@ -90,11 +90,12 @@ class WaitingReasons:
         if demand is None:
             return None
         clusters = self._book.virtual_clusters(_AGAIN_AFTER, may_ask)
-        own = None if clusters is None else shortage(demand, clusters, status.virtual_cluster)
-        said = self._said(status, demand, may_ask)
-        if own is None or said.startswith("virtual cluster "):  # such a message has the same numbers as `own`
-            return said or None
-        return f"{own}; the cluster says: {said}" if said else own
+        computed = None if clusters is None else shortage(demand, clusters, status.virtual_cluster)
+        explained = self._explanation(status, demand, may_ask)
+        # a message about the virtual cluster has the same numbers as `computed`
+        if computed is None or explained.startswith("virtual cluster "):
+            return explained or None
+        return f"{computed}; the cluster says: {explained}" if explained else computed
 
     def _demand_of(self, status: JobStatus, may_ask: Callable[[], bool]) -> Demand | None:
         if status.name not in self._demands:
@@ -108,22 +109,22 @@ class WaitingReasons:
             self._demands[status.name] = Demand.of_config(config)
         return self._demands[status.name]
 
-    def _said(self, status: JobStatus, demand: Demand, may_ask: Callable[[], bool]) -> str:
+    def _explanation(self, status: JobStatus, demand: Demand, may_ask: Callable[[], bool]) -> str:
         """Return the cluster's reason why this job or one with the same demand waits; empty if unknown."""
-        dialect, text = self._book.api.dialect, status.diagnostics
+        dialect, reason = self._book.api.dialect, status.diagnostics
         if dialect.version == "v2":
-            of = f"{status.virtual_cluster} {demand.at_once}"
+            key = f"{status.virtual_cluster} {demand.at_once}"
             try:
-                text = self._book.explanations.explain(
-                    of,
+                reason = self._book.explanations.explain(
+                    key,
                     _AGAIN_AFTER,
                     may_ask,
                     lambda: _last_warning(dialect.events(dialect.job_name(status.name))),
                 )
             except PaiApiError as error:
                 logger.debug("Events of %s: %s", status.name, error)
-                text = None
-        return " ".join(printable(text or "").split()).removeprefix("waiting: ")[:_LONGEST_TEXT]
+                reason = None
+        return " ".join(printable(reason or "").split()).removeprefix("waiting: ")[:_LONGEST_TEXT]
 
 
 def _last_warning(events: list[dict[str, Any]]) -> str | None:

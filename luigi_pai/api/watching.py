@@ -15,7 +15,6 @@ from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateL
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
 
 _LOST_AFTER = 60.0  # seconds
@@ -45,17 +44,16 @@ class Watcher:
 
     Args:
         book: The book of the jobs.
-        polling: The schedule and retries; default: the settings of the cluster.
         isolated: Whether a permanently failed lookup yields the update ``REFUSED`` and ends the watching of
             its job. If so, ``step()`` raises only errors that concern all jobs.
     """
 
-    def __init__(self, book: Book, polling: Polling | None = None, *, isolated: bool = False) -> None:
+    def __init__(self, book: Book, *, isolated: bool = False) -> None:
         self._api = book.api
         self._book = book
         self._isolated = isolated
         self._clock = book.api.clock
-        self._polling = polling or book.api.polling
+        self._polling = book.api.polling
         self._jobs: dict[str, WatchedJob] = {}
         self._turns = itertools.count()
         self._paused_until = self._no_single_before = -math.inf

@@ -166,10 +166,10 @@ def new_cluster() -> Iterator[Callable[..., Cluster]]:
 @pytest.fixture
 def known_cluster(
     faulty: FaultyPai, new_cluster: Callable[..., Cluster], clock: MovableClock
-) -> Callable[[], Cluster]:
+) -> Callable[..., Cluster]:
     """Make a cluster of the faulty server, on its clock, that need not find out its API version."""
-    return lambda: new_cluster(
-        faulty.url, clock=clock, api_version="v1" if faulty.release == "0.7.1" else "v2"
+    return lambda **about: new_cluster(
+        faulty.url, clock=clock, api_version="v1" if faulty.release == "0.7.1" else "v2", **about
     )
 
 

@@ -128,7 +128,7 @@ def test_a_request_whose_new_token_is_refused_fails_after_one_more_login(serve, 
     with pytest.raises(TokenLost) as caught:
         session.request(*POST, body={})
     assert str(caught.value) == (
-        f"POST {server.url}/api/v1/jobs: 401 UnauthorizedUserError: Guest; the password is right, but the "
+        f"POST {server.url}/api/v1/jobs: 401 UnauthorizedUserError: Guest; the password is correct, but the "
         "server does not accept the token that it has just issued; if this continues, make an application "
         "token on your profile page of the web portal, and write token = ... in [OpenPai] of luigi.cfg"
     )
@@ -248,7 +248,7 @@ def test_a_login_whose_answer_was_lost_is_repeated(faulty, new_session, clock):
 
 
 TOKEN_INSTEAD = (
-    "set token = ... (an application token) instead: OpenPAI's successor LTP may refuse right passwords"
+    "set token = ... (an application token) instead: OpenPAI's successor LTP may refuse correct passwords"
 )
 NO_LOGIN = '{"code": "IncorrectPasswordError", "message": "no"}'
 

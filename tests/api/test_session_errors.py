@@ -145,7 +145,7 @@ def test_another_web_server_is_recognised(serve, new_session, status):
         if status == 200:
             path = "/api/v1/token" if authorize else "/api/v1/jobs/x"
             assert said.startswith(
-                f"{server.url}{path} answered 200 with text/html; charset=utf-8 instead of JSON; "
+                f"{server.url}{path} responded 200 with text/html; charset=utf-8 instead of JSON; "
             )
         assert "\n" not in said
         assert "nginx" not in said

@@ -188,7 +188,7 @@ def test_a_job_that_the_server_never_shows_ends_alone(faulty, known_cluster, fol
     """Of a watcher for many callers, with the error: the others are watched to their ends."""
     add_jobs(faulty, NAMES[:2], runs_for=600)
     faulty.fail("GET", "/jobs/j1$", status, times=10_000, body={"code": code, "message": "no"})
-    watcher = Watcher(known_cluster().book, Polling(patience=100), isolated=True)
+    watcher = Watcher(known_cluster(polling=Polling(patience=100)).book, isolated=True)
     for name in NAMES[:2]:
         watcher.add(JobStatus(name, JobState.RUNNING), new=True)
     refused, ended = [update for update in follow(watcher) if update.outcome is not Outcome.CHANGED]

@@ -178,8 +178,8 @@ def test_a_password_that_the_server_has_lost(ltp, settings):
         Train().complete()
     assert str(caught.value) == (
         f"login of user 'admin' at {ltp.url} was refused: Password is incorrect; set the correct password in "
-        "[OpenPai] of luigi.cfg; if it is right, set token = ... (an application token) instead: OpenPAI's "
-        "successor LTP may refuse right passwords"
+        "[OpenPai] of luigi.cfg; if it is correct, set token = ... (an application token) instead: OpenPAI's "
+        "successor LTP may refuse correct passwords"
     )
     assert ltp.logins == 1
     settings(token=application_token)

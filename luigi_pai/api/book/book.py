@@ -94,8 +94,8 @@ class Book(Statuses):
             HdfsError: The records cannot be read.
         """
         now = self.api.clock.monotonic()
-        at, known = self._answers.get(self._key(name), (-math.inf, None))
-        if now - at < max_age:
+        found_at, known = self._answers.get(self._key(name), (-math.inf, None))
+        if now - found_at < max_age:
             return known
         # Forked processes share the error, so that a thousand tasks do not each wait for a timeout.
         failed_at, problem = self._shared.read().get(UNREACHABLE, (-math.inf, ""))
@@ -156,8 +156,8 @@ class Book(Statuses):
         key, clock = "virtual clusters", self.api.clock
 
         def young() -> Mapping[str, Any] | None:
-            at, known = self._shared_lists.read().get(key, (-math.inf, None))
-            return known if 0 <= clock.monotonic() - at < max_age else None
+            received, known = self._shared_lists.read().get(key, (-math.inf, None))
+            return known if 0 <= clock.monotonic() - received < max_age else None
 
         if (known := young()) is not None:
             return known

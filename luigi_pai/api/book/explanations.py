@@ -36,7 +36,7 @@ class Explanations:
         now = self._clock.monotonic()
         with self._shared.update() as state:
             known = state.get(_WAITING, {})
-            waiting = {process: at for process, at in known.items() if now - at < _WAITS_FOR}
+            waiting = {process: seen for process, seen in known.items() if now - seen < _WAITS_FOR}
             waiting[str(os.getpid())] = now
             state[_WAITING] = waiting
         return len(waiting)
@@ -52,28 +52,28 @@ class Explanations:
         return bool(asked < _MOST_ASKED)
 
     def explain(
-        self, what: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
+        self, demand: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
     ) -> str | None:
         """Return the reason why jobs with a given demand for resources wait; None if no reason is known.
 
         Args:
-            what: A string that all jobs with this demand have in common.
+            demand: A string that all jobs with this demand have in common.
             max_age: Seconds for which a response may be reused.
             may_ask: Returns whether a request may be made. If it returns False, an older response is used.
             ask: Makes the request. After a NoApiError (servers before 1.3), it is not called again.
         """
         known, now = self._shared.read(), self._clock.monotonic()
-        at, text = known.get(_KEY, {}).get(what, (-max_age, None))
-        if known.get(_NO_EVENTS) or now - at < max_age or not may_ask():
-            return str(text) if text else None
+        received, reason = known.get(_KEY, {}).get(demand, (-max_age, None))
+        if known.get(_NO_EVENTS) or now - received < max_age or not may_ask():
+            return str(reason) if reason else None
         try:
-            text = ask()
+            reason = ask()
         except PaiHttpError as error:
             if error.code == "NoApiError":
                 with self._shared.update() as state:
                     state[_NO_EVENTS] = True
             raise
         with self._shared.update() as state:
-            kept = {**state.get(_KEY, {}), what: [now, text]}
+            kept = {**state.get(_KEY, {}), demand: [now, reason]}
             state[_KEY] = dict(sorted(kept.items(), key=lambda item: item[1][0])[-_MOST_KEPT:])
-        return text
+        return reason

@@ -37,14 +37,14 @@ class FailedPosts:
 
     def record(self, name: str, error: ServerFault) -> bool:
         """Record a failed post of a job; return whether the server is at fault."""
-        text = f"{error.code} {error.server_message}"
-        cause = f"{error.status} {text.replace(name, 'NAME')}"
+        message = f"{error.code} {error.server_message}"
+        cause = f"{error.status} {message.replace(name, 'NAME')}"
         with self._shared.update() as state:
             last = state.get(_KEY)
             if last is not None and last["is_servers"]:
                 return True
             is_repeated = last is not None and last["cause"] == cause and last["name"] != name
-            is_servers = error.status != _OF_ONE_JOB or bool(_BROKEN_INSIDE.search(text)) or is_repeated
+            is_servers = error.status != _OF_ONE_JOB or bool(_BROKEN_INSIDE.search(message)) or is_repeated
             state[_KEY] = {
                 "cause": cause,
                 "name": name,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.dialects.job_replies import JobRow
+from luigi_pai.api.dialects.job_replies import JobRow, listed_row
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.errors import ClusterUnreachable, PaiApiError
 from luigi_pai.jobspec.names import is_array_name, latest_attempts
@@ -46,14 +46,14 @@ class Listing:
 
     Attributes:
         version: The version of the API.
-        at: The time of the request, in seconds of the monotonic clock.
+        requested: The time of the request, in seconds of the monotonic clock.
         took: Seconds until the response.
         rows: Name on the server -> job, for at most the newest 20,000 jobs.
         latest: See ``latest_attempts``.
     """
 
     version: str
-    at: float
+    requested: float
     took: float
     rows: Mapping[str, JobRow]
     latest: dict[str, int]
@@ -107,8 +107,8 @@ class Lists:
         last, limits = self._read(), api.session.limits
         if last is None:
             return limits.polling_wait()
-        pace = last.at + last.took + min(last.took / _TIME_SHARE, _LONGEST_PACE) - now
-        limit = limits.wait(Kind.LIST, _LIMIT_SHARE, last.at)
+        pace = last.requested + last.took + min(last.took / _TIME_SHARE, _LONGEST_PACE) - now
+        limit = limits.wait(Kind.LIST, _LIMIT_SHARE, last.requested)
         return max(0.0, pace, limit, limits.polling_wait(), self._not_before - now)
 
     def space(self, now: float, waits: list[float]) -> None:
@@ -120,7 +120,7 @@ class Lists:
         listing = self._read()
         if listing is None or listing.version != api.dialect.version:
             return None
-        return listing if 0 <= api.clock.monotonic() - listing.at < KEPT else None
+        return listing if 0 <= api.clock.monotonic() - listing.requested < KEPT else None
 
     def make(self, api: RestApi, since: float | None = None) -> Listing:
         """Return a new list, or a list that another thread or process requested after ``since``.
@@ -133,22 +133,22 @@ class Lists:
             PaiApiError: The request failed. For a while after the failure, ``wait`` returns None.
         """
         clock, version = api.clock, api.dialect.version
-        asked = clock.monotonic()
-        since = asked if since is None else since
+        called = clock.monotonic()
+        since = called if since is None else since
         with self._document.locked("list"):
             listing = self._read()
-            if listing is not None and listing.version == version and listing.at > since:
+            if listing is not None and listing.version == version and listing.requested > since:
                 return listing
-            at = clock.monotonic()
-            if self._failure is not None and asked < self._failure[0] <= at:  # another thread's list failed
-                raise self._failure[1]
+            requested = clock.monotonic()
+            if self._failure is not None and called < self._failure[0] <= requested:
+                raise self._failure[1]  # of another thread's list
             try:
-                rows = api.rows()
+                rows = api.detector.call(lambda dialect: dialect.list(api.username, each=listed_row))
             except PaiApiError as error:
                 self._record_failure(clock.monotonic(), error)
                 raise
             self._pause = 0.0
-            return self._store(api, at, clock.monotonic() - at, rows)
+            return self._store(api, requested, clock.monotonic() - requested, rows)
 
     def _record_failure(self, now: float, error: PaiApiError) -> None:
         pause = _FIRST_PAUSE if isinstance(error, ClusterUnreachable) else 2 * self._pause or _FIRST_PAUSE
@@ -206,16 +206,16 @@ class Lists:
             listing is not None and listing.version == "v1" and name in listing.rows
         )
 
-    def _store(self, api: RestApi, at: float, took: float, rows: Sequence[JobRow]) -> Listing:
-        own = [row for row in rows if row.username == api.username]
-        if any(row.legacy for row in own):
-            own = [row for row in own if row.legacy]
-        if len(own) > _MOST_ROWS:
-            own = sorted(own, key=lambda row: row.status().created_ms or 0, reverse=True)[:_MOST_ROWS]
+    def _store(self, api: RestApi, requested: float, took: float, rows: Sequence[JobRow]) -> Listing:
+        mine = [row for row in rows if row.username == api.username]
+        if any(row.legacy for row in mine):
+            mine = [row for row in mine if row.legacy]
+        if len(mine) > _MOST_ROWS:
+            mine = sorted(mine, key=lambda row: row.status().created_ms or 0, reverse=True)[:_MOST_ROWS]
         latest = latest_attempts(row.name for row in rows)
-        listing = Listing(api.dialect.version, at, took, {row.name: row for row in own}, latest)
+        listing = Listing(api.dialect.version, requested, took, {row.name: row for row in mine}, latest)
         with self._document.update() as state:
-            state["list"] = [listing.version, at, took, own, latest]
+            state["list"] = [listing.version, requested, took, mine, latest]
         self._use(listing)
         return listing
 
@@ -224,9 +224,9 @@ class Lists:
         state = self._document.read().get("list")
         if not state:
             return None
-        version, at, took, rows, latest = state
-        if self._listing is None or self._listing.at != at:
-            self._use(Listing(version, at, took, {row[0]: JobRow(*row) for row in rows}, latest))
+        version, requested, took, rows, latest = state
+        if self._listing is None or self._listing.requested != requested:
+            self._use(Listing(version, requested, took, {row[0]: JobRow(*row) for row in rows}, latest))
         return self._listing
 
     def _use(self, listing: Listing) -> None:

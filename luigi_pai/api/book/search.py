@@ -165,8 +165,8 @@ class Search:
             entry = None if entry is None else self.later_than(entry)
         if self._has_shared_names or (entry is not None and not entry.failed):
             return entry
-        own = self._own_name(1)
-        names = [array for array in self._retry.call(self._jobs.arrays) if may_hold(array, own)]
+        name = self._own_name(1)
+        names = [array for array in self._retry.call(self._jobs.arrays) if may_hold(array, name)]
         for array in reversed(names[:_MOST_ARRAYS]):
             while entry is None or entry.failed:
                 later = self._in_array(1 if entry is None else entry.number + 1, array)

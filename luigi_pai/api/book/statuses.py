@@ -98,7 +98,7 @@ class Statuses:
             return known
         try:
             if not dialect.whole_lists and self._is_absent(own_name):
-                self.api.check_there(name)
+                dialect.check_there(name)
             status = self.api.status(name)
         except JobNotFound as error:
             self._record(name, None)
@@ -135,12 +135,12 @@ class Statuses:
         listing = self._lists.current(self.api)
         if listing is None or own_name in listing.rows:
             return False
-        return self._posted_at() < listing.at
+        return self._posted_at() < listing.requested
 
     def _ended(self, key: tuple[str, str]) -> JobStatus | None:
         """Return a job's status if a lookup in the last 10 s showed that the job has ended; else None."""
-        at, status = self._ends.get(key, (-math.inf, None))
-        return status if status is not None and self.api.clock.monotonic() - at < _END_KEPT else None
+        received, status = self._ends.get(key, (-math.inf, None))
+        return status if status is not None and self.api.clock.monotonic() - received < _END_KEPT else None
 
     def _from_list(self, key: tuple[str, str]) -> JobStatus | None:
         """Return a status from the current list, or from a new list if it is worth a request; else None."""
@@ -149,7 +149,8 @@ class Statuses:
         if status is not None or not lists.is_worth_it(self.api, listing, key[1]):
             return status
         with contextlib.suppress(PaiApiError):
-            since = began - KEPT if listing is None else listing.at  # so one of another thread is new enough
+            # a list that another thread requests now is new enough
+            since = began - KEPT if listing is None else listing.requested
             return self._still_true(lists.make(self.api, since), key)
         return None
 
@@ -161,9 +162,9 @@ class Statuses:
         status = row.status()
         if status.finished:
             return status if status.identified else None
-        if max(self._asked.get(key, _NEVER), self._shared.read().get("ended", _NEVER)) >= listing.at:
+        if max(self._asked.get(key, _NEVER), self._shared.read().get("ended", _NEVER)) >= listing.requested:
             return None
-        self._asked.put(key, listing.at)
+        self._asked.put(key, listing.requested)
         return status
 
     def _key(self, name: str) -> tuple[str, str]:
@@ -179,9 +180,9 @@ class Statuses:
             PaiApiError: The request for the list failed.
         """
         job_name = self.api.dialect.job_name
-        full = {name: job_name(name) for name in names}
-        rows = self._usable_rows(self._lists.make(self.api), full)
-        return {name: rows[own].status() for name, own in full.items() if own in rows}
+        full_names = {name: job_name(name) for name in names}
+        rows = self._usable_rows(self._lists.make(self.api), full_names)
+        return {name: rows[full_name].status() for name, full_name in full_names.items() if full_name in rows}
 
     def shared_status(self, name: str, max_age: float) -> JobStatus | None:
         """Return a job's status from the list that forks share; None if the job must be requested by name.
@@ -191,13 +192,13 @@ class Statuses:
             max_age: Seconds for which a list may be reused; at most 10.
         """
         listing, now = self._lists.current(self.api), self.api.clock.monotonic()
-        own = self.api.job_name(name)
+        full_name = self.api.job_name(name)
         try:
-            if listing is None or now - listing.at >= max_age:
+            if listing is None or now - listing.requested >= max_age:
                 if self.list_wait() != 0:
                     return None
                 listing = self._lists.make(self.api, now - max_age)
-            row = self._usable_rows(listing, {name: own}).get(own)
+            row = self._usable_rows(listing, {name: full_name}).get(full_name)
         except PaiApiError:
             return None
         return None if row is None else row.status()
@@ -213,7 +214,7 @@ class Statuses:
             PaiApiError: The lookup failed.
         """
         rows = self._lists.rows(listing)
-        listed = None if rows else next((name for name, own in names.items() if own in listing.rows), None)
+        listed = None if rows else next((name for name, full in names.items() if full in listing.rows), None)
         if listed is None:
             return rows
         with contextlib.suppress(JobNotFound):
@@ -246,8 +247,7 @@ class Statuses:
         listing = self._lists.current(self.api)
         if listing is None or self.job_name(name, number) not in self._lists.rows(listing):
             return False
-        is_new = self._posted_at() < listing.at and self.api.clock.monotonic() - listing.at < _NEWEST_FOR
-        return is_new and listing.latest.get(self.api.job_name(name), 1) == number
+        return self._is_recent(listing) and listing.latest.get(self.api.job_name(name), 1) == number
 
     def is_unlisted(self, name: str, *, is_corrected: bool = True) -> bool:
         """Return whether a current list has no submission of some work and no array that may contain one.
@@ -262,20 +262,24 @@ class Statuses:
         full = self.api.job_name(name)
         if listing is None or full in listing.rows or full in listing.latest:
             return False
-        if not is_corrected:
-            since = max(self._posted_at(by_others=True), self.api.clock.monotonic() - _NEWEST_FOR)
-            if listing.at <= since or not self.api.dialect.whole_lists:
-                return False
+        is_whole = self.api.dialect.whole_lists
+        if not (is_corrected or (is_whole and self._is_recent(listing, by_others=True))):
+            return False
         unknown, held = self._arrays_of(listing)
         return full not in held and not any(may_hold(array, full) for array in unknown)
 
     def _newest_list(self) -> Listing:
         return self._lists.current(self.api) or self._lists.make(self.api)
 
+    def _is_recent(self, listing: Listing, *, by_others: bool = False) -> bool:
+        """Return whether a list is at most 2 s old and newer than the last post; see ``_posted_at``."""
+        oldest = self.api.clock.monotonic() - _NEWEST_FOR
+        return listing.requested > max(self._posted_at(by_others=by_others), oldest)
+
     def _posted_at(self, *, by_others: bool = False) -> float:
         """Return the monotonic time of the last post by any forked process, or by any except this one."""
         posts = [self._shared.read().get(key, [0, _NEVER]) for key in ("posted", "posted before")]
-        return max(float(at) for process, at in posts if not by_others or process != os.getpid())
+        return max(float(posted) for process, posted in posts if not by_others or process != os.getpid())
 
     # arrays
 
@@ -307,10 +311,8 @@ class Statuses:
 
     def _arrays_of(self, listing: Listing) -> tuple[list[str], set[str]]:
         """Return the listed arrays with unknown members, and the names of the work in all other arrays."""
-        if self._held[0] != listing.at:
+        if self._held[0] != listing.requested:
             arrays = {name: self._members.get(name) for name in listing.arrays}
             held = {base_name(member) for members in arrays.values() for member in members or ()}
-            self._held = listing.at, [name for name in arrays if arrays[name] is None], held
+            self._held = listing.requested, [name for name in arrays if arrays[name] is None], held
         return self._held[1:]
-
-    # virtual clusters

@@ -61,9 +61,8 @@ class DialectDetector:
     ) -> None:
         self._session = session
         self._state = state
-        self._fs_uri = fs_uri
         self.job_storage = None if storage is None else self.storage(*storage)
-        self._dialects: dict[str, Dialect] = {}
+        self._v1, self._v2 = V1Dialect(session), V2Dialect(session, fs_uri, self.job_storage)
         self.given = None if api_version == "auto" else api_version
         self._configured = self.given  # in luigi.cfg, also in a copy of with_version()
 
@@ -73,7 +72,7 @@ class DialectDetector:
 
     def convert(self, job: PaiJob) -> Conversion:
         """Convert a v1 job to the protocol that ``V2Dialect`` posts, with a list of lost features."""
-        return self._new_v2().conversion(job)
+        return self._v2.conversion(job)
 
     def with_version(self, api_version: str) -> DialectDetector:
         """Return a detector with ``api_version`` as its setting."""
@@ -89,7 +88,7 @@ class DialectDetector:
     @property
     def current(self) -> Dialect:
         """The dialect; v1 as long as it is not known."""
-        return self._dialect(self.known or "v1")
+        return self._v2 if self.known == "v2" else self._v1
 
     def call(self, request: Callable[[Dialect], T]) -> T:
         """Make a request in the current dialect; repeat it in v2 if the response shows a v2 server."""
@@ -112,7 +111,7 @@ class DialectDetector:
             raise error.extended(hint) from None
         if dialect.version == "v2" or not isinstance(error, PaiHttpError) or not self._shows_v2(error):
             raise error
-        return self._dialect("v2")
+        return self._v2
 
     def call_detected(self, request: Callable[[Dialect], T]) -> T:
         """Like ``call``, but detect the dialect first, because V1Dialect sends nothing for ``request``."""
@@ -195,13 +194,3 @@ class DialectDetector:
             hint = _HINT.format("v2", "0.15 and later", "v1", self._session.account.section)
             raise error.extended(hint) from None
         self.record("v2")
-
-    def _new_v2(self) -> V2Dialect:
-        return V2Dialect(self._session, self._fs_uri, self.job_storage)
-
-    def _dialect(self, version: str) -> Dialect:
-        dialect = self._dialects.get(version)
-        if dialect is None:
-            made = V1Dialect(self._session) if version == "v1" else self._new_v2()
-            dialect = self._dialects.setdefault(version, made)
-        return dialect

@@ -21,32 +21,32 @@ _NO_SPEC = None, None, None
 _CONTROLLER = ("Attempt", "Completed")  # prefixes of the sub-states of FrameworkController
 
 
-def job_status(name: str, reply: Any) -> JobStatus:
+def job_status(name: str, body: Any) -> JobStatus:
     """Return the status in the response for one job.
 
     Args:
         name: The job's name, as requested.
-        reply: The JSON of the response.
+        body: The JSON of the response.
 
     Raises:
         InvalidReply: The response has no state.
     """
-    fields = reply.get("jobStatus") if isinstance(reply, dict) else None
+    fields = body.get("jobStatus") if isinstance(body, dict) else None
     if not isinstance(fields, dict) or not isinstance(fields.get("state"), str):
         raise InvalidReply(f"the server's response for job {name!r} has no jobStatus.state")
-    if "tags" in reply:
-        fields = {**fields, "tags": reply["tags"]}
-    status = _status_of(name, fields, tuple([_task(*task) for task in tasks_of(reply)]))
+    if "tags" in body:
+        fields = {**fields, "tags": body["tags"]}
+    status = _status_of(name, fields, tuple([_task(*task) for task in tasks_of(body)]))
     if status.exit_task is None and status.diagnostics and status.finished:
         return _with_last_task(status, status.diagnostics)
     return status
 
 
-def tasks_of(reply: Any) -> list[tuple[str, dict[str, Any]]]:
+def tasks_of(body: Any) -> list[tuple[str, dict[str, Any]]]:
     """Return the role and the fields of each task in the response for one job."""
     return [
         (role, task)
-        for role, about in mapping_of(reply, "taskRoles").items()
+        for role, about in mapping_of(body, "taskRoles").items()
         for task in list_of(about, "taskStatuses")
         if isinstance(task, dict)
     ]
@@ -126,30 +126,30 @@ def listed_jobs(rows: Any) -> list[Any]:
 
 
 def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] = ()) -> JobStatus:
-    texts, numbers = _values(fields)
+    strings, numbers = _values(fields)
     spec, retried, tags = fields.get("appExitSpec"), fields.get("retryDetails"), fields.get("tags")
     exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
-    role, index = texts.get("appExitTriggerTaskRoleName"), numbers.get("appExitTriggerTaskIndex")
+    role, index = strings.get("appExitTriggerTaskRoleName"), numbers.get("appExitTriggerTaskIndex")
     word = fields.get("state")
-    state = JobState.of(word, texts.get("subState"))
+    state = JobState.of(word, strings.get("subState"))
     return JobStatus(
         name=name,
         state=state,
-        raw_state=texts.get("state", "") if word == "SUCCEED" or state is JobState.UNKNOWN else state.value,
-        username=texts.get("username"),
+        raw_state=strings.get("state", "") if word == "SUCCEED" or state is JobState.UNKNOWN else state.value,
+        username=strings.get("username"),
         retries=numbers.get("retries", 0),
         exit_code=numbers.get("appExitCode"),
-        diagnostics=texts.get("appExitDiagnostics"),
-        exit_type=exit_type or texts.get("appExitType"),
+        diagnostics=strings.get("appExitDiagnostics"),
+        exit_type=exit_type or strings.get("appExitType"),
         exit_reason=exit_reason,
         exit_solution=exit_solution,
         exit_task=None if role is None or index is None else (role, index),
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
-        launched_ms=_start(texts, numbers),
+        launched_ms=_start(strings, numbers),
         completed_ms=numbers.get("completedTime") or None,
         # in v2 responses (they have attemptId) it is 0 or 1, which says no more than the state
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
-        virtual_cluster=texts.get("virtualCluster"),
+        virtual_cluster=strings.get("virtualCluster"),
         attempt=numbers.get("attemptId"),
         tasks=tasks,
         retry_causes=_retry_causes(retried) if retried else (),
@@ -162,7 +162,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
     )
 
 
-def _start(texts: dict[str, str], numbers: dict[str, int]) -> int | None:
+def _start(strings: dict[str, str], numbers: dict[str, int]) -> int | None:
     """Return when a job started or, if the cluster restarted it, when it last did so; None if unknown.
 
     In 1.3 and later, launchedTime is the first start (models/v2/job/k8s.js). In 1.0 and later,
@@ -171,7 +171,7 @@ def _start(texts: dict[str, str], numbers: dict[str, int]) -> int | None:
     differ.
     """
     first, last = numbers.get("launchedTime") or None, numbers.get("appLaunchedTime") or None
-    if last == numbers.get("createdTime") or not texts.get("subState", "").startswith(_CONTROLLER):
+    if last == numbers.get("createdTime") or not strings.get("subState", "").startswith(_CONTROLLER):
         return first
     return (last or first) if numbers.get("retries") else (first or last)
 
@@ -205,21 +205,21 @@ def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
 
 
 def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
-    (texts, numbers), spec = _values(fields), fields.get("containerExitSpec")
+    (strings, numbers), spec = _values(fields), fields.get("containerExitSpec")
     exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
     # 1.1 and 1.2 have no launchedTime, and in a queued task, the other field is the start of its wait
     launched = numbers.get("launchedTime")
-    if launched is None and texts.get("taskState") != "WAITING":
+    if launched is None and strings.get("taskState") != "WAITING":
         launched = numbers.get("currentAttemptLaunchedTime")
-    page = texts.get("containerLog", "")  # a URL; from 1.4 on, a path of the API
+    page = strings.get("containerLog", "")  # a URL; from 1.4 on, a path of the API
     return TaskStatus(
         role=role if role.isprintable() else printable(role),
         index=numbers.get("taskIndex", 0),
         log_url=page if page.startswith(("http://", "https://")) else None,
-        state=texts.get("taskState"),
+        state=strings.get("taskState"),
         exit_code=numbers.get("containerExitCode"),
         attempt=numbers.get("attemptId"),
-        diagnostics=texts.get("containerExitDiagnostics"),
+        diagnostics=strings.get("containerExitDiagnostics"),
         exit_type=exit_type,
         exit_reason=exit_reason,
         exit_solution=exit_solution,
@@ -231,7 +231,7 @@ def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
 def _sentence(value: Any) -> str | None:
     """Return a string, or the joined strings of a list (``solution`` is a list); None for other values."""
     if isinstance(value, list):
-        value = "; ".join(text for text in value if isinstance(text, str) and text)
+        value = "; ".join(part for part in value if isinstance(part, str) and part)
     return printable(value) if isinstance(value, str) and value else None
 
 
@@ -240,18 +240,18 @@ def _values(fields: dict[str, Any]) -> tuple[dict[str, str], dict[str, int]]:
 
     Strings are made printable because they are logged and displayed. Servers may send numbers as strings.
     """
-    texts, numbers = {}, {}
+    strings, numbers = {}, {}
     for name, value in fields.items():
         if type(value) is int:
             number: float | None = value
         elif isinstance(value, str) and value:
-            texts[name] = value if value.isprintable() else printable(value)
+            strings[name] = value if value.isprintable() else printable(value)
             number = _number(value) if value.lstrip("+-").replace(".", "", 1).isdecimal() else None
         else:
             number = _number(value) if isinstance(value, float) else None
         if number is not None and abs(number) <= _LARGEST:
             numbers[name] = int(number)
-    return texts, numbers
+    return strings, numbers
 
 
 def _number(value: Any) -> float | None:

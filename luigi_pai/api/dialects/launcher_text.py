@@ -44,15 +44,15 @@ def reason_and_report(diagnostics: str) -> tuple[str, str]:
     returned whole: a single line as the reason, several lines as the rest.
     """
     if _OF_THE_LAUNCHER.search(diagnostics) is None:
-        text = diagnostics.strip()
-        return ("", text) if "\n" in text else (text, "")
+        report = diagnostics.strip()
+        return ("", report) if "\n" in report else (report, "")
     reason, task = _REASON.search(diagnostics), last_completed_task(diagnostics)
-    text = diagnostics
+    report = diagnostics
     if task is not None:
-        text = str(task.get("containerExitDiagnostics") or "")
+        report = str(task.get("containerExitDiagnostics") or "")
     elif reason is not None:
-        text = diagnostics[: reason.start()]
-    lines = [line.strip() for line in text.splitlines() if not _NOISE.match(line)]
+        report = diagnostics[: reason.start()]
+    lines = [line.strip() for line in report.splitlines() if not _NOISE.match(line)]
     return ("" if reason is None else reason[1].strip()), "\n".join(lines)
 
 

@@ -60,7 +60,7 @@ class LogFiles:
         self._site = f"{site}/"
         self._resting: dict[str, tuple[float, float, str]] = {}  # node -> end of rest, seconds of rest, error
 
-    def text(self, file: LogFile, *, tail: bool = False) -> str:
+    def read(self, file: LogFile, *, tail: bool = False) -> str:
         """Return the content of a log, or its last 16 KB."""
         if file.paged:
             content = _shown_by_page(self._page(file, f"?start={-_TAIL if tail else 0}"))

@@ -41,11 +41,11 @@ class SshAccess:
     roles: frozenset[str] | None = None
 
 
-def container_access(reply: Any, info: Any, key: str) -> SshAccess:
+def container_access(body: Any, info: Any, key: str) -> SshAccess:
     """Return the ssh access to the containers of a job on OpenPAI 0.7 to 0.14.
 
     Args:
-        reply: The response to ``GET .../jobs/NAME``, whose tasks have container ids.
+        body: The response to ``GET .../jobs/NAME``, whose tasks have container ids.
         info: The response to ``GET .../jobs/NAME/ssh``, whose containers have the same ids.
         key: The private key.
 
@@ -56,15 +56,15 @@ def container_access(reply: Any, info: Any, key: str) -> SshAccess:
         str(each.get("id")): _address(each.get("sshIp"), each.get("sshPort"))
         for each in objects_of(info, "containers")
     }
-    running = [((role, task_index(task)), str(task.get("containerId"))) for role, task in tasks_of(reply)]
-    return SshAccess({at: by_id[container] for at, container in running if container in by_id}, key)
+    running = [((role, task_index(task)), str(task.get("containerId"))) for role, task in tasks_of(body)]
+    return SshAccess({task: by_id[container] for task, container in running if container in by_id}, key)
 
 
-def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
+def plugin_access(body: Any, protocol: Mapping[str, Any]) -> SshAccess:
     """Return the ssh access to a job's containers on 0.15 and later, where the plugin ``ssh`` provides it.
 
     Args:
-        reply: The response to ``GET .../jobs/NAME``; each task has an ssh port, even if no server listens.
+        body: The response to ``GET .../jobs/NAME``; each task has an ssh port, even if no server listens.
         protocol: The job's protocol.
 
     Raises:
@@ -83,7 +83,7 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
             (role, task_index(task)): _address(
                 task.get("containerIp"), item_of(task.get("containerPorts"), "ssh")
             )
-            for role, task in tasks_of(reply)
+            for role, task in tasks_of(body)
             if task.get("taskState") == "RUNNING" and (roles is None or role in roles)
         },
         roles=roles,

@@ -131,8 +131,8 @@ class JobStorage:
         return object_of(self._session.request("GET", path), path)
 
     def _not_usable(self, path: str) -> ConfigError:
-        reply = self._session.request("GET", path)
-        found = objects_of(reply, "storages") if isinstance(reply, dict) else objects_of({"": reply}, "")
+        body = self._session.request("GET", path)
+        found = objects_of(body, "storages") if isinstance(body, dict) else objects_of({"": body}, "")
         names = ", ".join(sorted(str(each.get("name")) for each in found))
         return self._wrong(
             "does not exist, or you may not use it", f"you may use {names}" if names else "you may use none"

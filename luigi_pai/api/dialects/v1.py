@@ -76,9 +76,9 @@ class V1Dialect:
 
     def status(self, name: str) -> JobStatus:
         """Return the status of a job."""
-        reply = self._session.request("GET", _path(name), authorize=False)
-        status = job_status(name, reply)
-        self._since_0_12 |= "retryDetails" in reply["jobStatus"]
+        body = self._session.request("GET", _path(name), authorize=False)
+        status = job_status(name, body)
+        self._since_0_12 |= "retryDetails" in body["jobStatus"]
         return status
 
     def check_there(self, name: str) -> None:
@@ -105,8 +105,8 @@ class V1Dialect:
         """
         del states, tags  # no filters, no tags
         query = "" if username is None else f"?username={quote(username, safe='')}"
-        reply = self._session.request("GET", f"{_JOBS}{query}", authorize=False, each=each)
-        return listed_jobs(reply)
+        body = self._session.request("GET", f"{_JOBS}{query}", authorize=False, each=each)
+        return listed_jobs(body)
 
     def stop(self, name: str) -> None:
         """Ask the server to stop a job.
@@ -134,13 +134,13 @@ class V1Dialect:
         The response is a JSON object on 0.7, and a string that contains the JSON on 0.8 to 0.11.
         """
         path = f"{_path(name)}/config"
-        reply = self._session.request("GET", path, authorize=False)
-        if isinstance(reply, str):
+        body = self._session.request("GET", path, authorize=False)
+        if isinstance(body, str):
             try:
-                reply = parse_json(reply.encode("utf-8", "surrogatepass"))
+                body = parse_json(body.encode("utf-8", "surrogatepass"))
             except ValueError:
-                raise InvalidReply(f"the server answered {path} with a string instead of JSON") from None
-        return object_of(reply, path)
+                raise InvalidReply(f"the response to {path} is a string without JSON") from None
+        return object_of(body, path)
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
         """Return ``outputDir``. In it, the server has replaced $PAI_DEFAULT_FS_URI by the URI of its HDFS."""
@@ -169,7 +169,7 @@ class V1Dialect:
         Raises:
             ClusterUnreachable, InvalidReply: The key cannot be read from the URL that the server sends.
         """
-        reply = self._session.request("GET", _path(name), authorize=False)
+        body = self._session.request("GET", _path(name), authorize=False)
         try:
             info = self._session.request("GET", f"{_path(name)}/ssh", authorize=False)
         except PaiHttpError as error:
@@ -184,7 +184,7 @@ class V1Dialect:
         if not is_success(response) or "PRIVATE KEY" not in response.text:
             where = f"{link.partition('?')[0]} ({response.status_code})"
             raise InvalidReply(f"the private key of job {name!r} is not at {where}")
-        return container_access(reply, info, response.text)
+        return container_access(body, info, response.text)
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage."""

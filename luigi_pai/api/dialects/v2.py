@@ -92,9 +92,9 @@ class V2Dialect:
         from luigi_pai.jobspec.submission import submission_text  # noqa: PLC0415  as above
 
         protocol = self._protocol(job, log_losses=True)
-        text = submission_text(protocol, is_checked=protocol is job)
+        document = submission_text(protocol, is_checked=protocol is job)
         try:
-            self._session.request("POST", _JOBS, body=text, content_type="text/yaml", kind=Kind.SUBMIT)
+            self._session.request("POST", _JOBS, body=document, content_type="text/yaml", kind=Kind.SUBMIT)
         except PaiHttpError as error:
             raise with_explanation(error, f"POST {self._session.url(_JOBS)}") from None
 
@@ -110,8 +110,8 @@ class V2Dialect:
         if log_losses:
             for loss in conversion.notable_losses:
                 name = rf"(?<![\w.~-]){re.escape(base_name(job.jobName))}(?![\w.~-])"
-                text = loss.path if loss.path == "jobName" else str(loss)
-                kind = re.sub(name, "", text)  # without the name, so that similar jobs log it only once
+                message = loss.path if loss.path == "jobName" else str(loss)
+                kind = re.sub(name, "", message)  # without the name, so that similar jobs log it only once
                 if self._session.times(kind) == 1:
                     logger.warning("Job %s, and others like it, on a v2 cluster: %s", job.jobName, loss)
         return conversion.protocol
@@ -190,8 +190,8 @@ class V2Dialect:
         for page in range(_MOST_PAGES):
             size = _LATER_PAGES if page else _PAGE
             shown = urlencode({**query, "offset": offset, "limit": size})
-            reply = self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST, each=each)
-            rows, known = listed_jobs(reply), len(jobs)
+            body = self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST, each=each)
+            rows, known = listed_jobs(body), len(jobs)
             for job in rows:
                 jobs.setdefault((job.username, job.name), job)
             if len(rows) != size or len(jobs) == known:  # the last page, or a server without pages
@@ -236,7 +236,7 @@ class V2Dialect:
         task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
         path = f"{task}/attempts/{next(iter(attempts), None) or 0}/logs"
         try:
-            reply = self._object_of_job(status.name, path)
+            body = self._object_of_job(status.name, path)
         except PaiHttpError as error:
             if error.code != "NoApiError":
                 raise
@@ -244,7 +244,7 @@ class V2Dialect:
             raise error.reworded("OpenPAI before 1.4 serves no logs") from None
         return tuple(
             LogFile(str(place.get("name")), place["uri"])
-            for place in objects_of(reply, "locations")
+            for place in objects_of(body, "locations")
             if isinstance(place.get("uri"), str)
         )
 

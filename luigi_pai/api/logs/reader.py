@@ -89,12 +89,12 @@ class LogReader:
         If the logs of several tasks are read, a prefix such as ``worker/0 |`` names the task. The following
         are redacted: ``secrets``, the account's password and token, private keys, and tokens in URLs.
         """
-        text = self._api.session.redacted(printable(line.text, of_log=True), self.secrets)
+        shown = self._api.session.redacted(printable(line.text, of_log=True), self.secrets)
         tasks = self.tasks()
         if len(tasks) <= 1:
-            return text
+            return shown
         width = max(len(f"{task.role}/{task.index}") for task in tasks)
-        return f"{f'{line.role}/{line.index}':{width}} | {text}"
+        return f"{f'{line.role}/{line.index}':{width}} | {shown}"
 
     def read(self) -> Iterator[LogLine]:
         """Yield the current lines of the logs, one task after the other.

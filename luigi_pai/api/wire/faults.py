@@ -115,8 +115,8 @@ class NoResponse(Exception):
         for cause in self.causes:
             if isinstance(cause, OSError) and cause.strerror:
                 return cause.strerror
-        text = redact(str(self.causes[-1]).strip())
-        return text.splitlines()[0] if text else type(self.causes[-1]).__name__
+        message = redact(str(self.causes[-1]).strip())
+        return message.splitlines()[0] if message else type(self.causes[-1]).__name__
 
     def has_unreadable_bundle(self) -> bool:
         """Return whether the CA bundle cannot be read, which ``requests`` notices only when it connects."""
@@ -185,54 +185,54 @@ _ERRORS: Sequence[tuple[Callable[[NoResponse], bool], type[PaiError], str]] = (
 """The signs of a failure, its error and its message. The first matching row counts."""
 
 
-def explain_failure(no: NoResponse, server: str, *, answered: bool) -> PaiError:
+def explain_failure(failure: NoResponse, server: str, *, answered: bool) -> PaiError:
     """Return an error for a request without a response. Unlike urllib3's error, it names the server.
 
     Args:
-        no: The request without a response.
+        failure: The request without a response.
         server: The URL in ``pai_url``.
         answered: Whether the server has responded to an earlier request.
 
     Returns:
         ConfigError, InvalidReply or ClusterUnreachable.
     """
-    kind, text = next((kind, text) for fits, kind, text in _ERRORS if fits(no))
-    target, is_servers = _target(no, server)
-    if text is _INVALID_URL and not is_servers:
-        text = _NO_CONNECTION
-    source = no.environment.verify_source
-    message = text.format(
-        method=no.method,
-        url=no.url,
-        shown=no.url.partition("?")[0],
+    kind, template = next((kind, template) for fits, kind, template in _ERRORS if fits(failure))
+    target, is_servers = _target(failure, server)
+    if template is _INVALID_URL and not is_servers:
+        template = _NO_CONNECTION
+    source = failure.environment.verify_source
+    message = template.format(
+        method=failure.method,
+        url=failure.url,
+        shown=failure.url.partition("?")[0],
         server=server,
         target=target,
-        through=THROUGH.format(no.proxy) if no.proxy else "",
-        reason=_reason(no, is_lost=text is _LOST),
-        limit=no.over_limit(),
-        line=next(iter(str(no.error).strip().splitlines()), type(no.error).__name__),
-        refused=no.refused_certificate(),
+        through=THROUGH.format(failure.proxy) if failure.proxy else "",
+        reason=_reason(failure, is_lost=template is _LOST),
+        limit=failure.over_limit(),
+        line=next(iter(str(failure.error).strip().splitlines()), type(failure.error).__name__),
+        refused=failure.refused_certificate(),
         trusted=f" (CAs are read from the file of {source})" if source else "",
         source=source,
-        bundle=no.environment.verify,
+        bundle=failure.environment.verify,
     )
-    if text is _LOST:
-        may_be_tls = is_servers and no.url.startswith("http:") and not answered
+    if template is _LOST:
+        may_be_tls = is_servers and failure.url.startswith("http:") and not answered
         advice = f"; if it speaks TLS, write https:// in {_SETTING}" if may_be_tls else ""
         return ClusterUnreachable(message + advice, answer_lost=True)
-    if text in (_INVALID_URL, _NO_CONNECTION):
+    if template in (_INVALID_URL, _NO_CONNECTION):
         advice = f"check {_SETTING}, and that the rest-server runs" if is_servers else ""
-        if is_servers and not answered and no.is_without_tls():
+        if is_servers and not answered and failure.is_without_tls():
             advice = f"the server there does not speak TLS: check the scheme and the port of {_SETTING}"
-        message = with_hint(message, CORRECT_PROXY.format(no.proxy) if no.proxy else advice)
+        message = with_hint(message, CORRECT_PROXY.format(failure.proxy) if failure.proxy else advice)
     return kind(message)
 
 
-def _target(no: NoResponse, server: str) -> tuple[str, bool]:
+def _target(failure: NoResponse, server: str) -> tuple[str, bool]:
     """Return the URL of a request's server for error messages, and whether it is the rest-server."""
-    url = no.failed_url
+    url = failure.failed_url
     try:
-        place, asked = _origin(url), _origin(no.url)
+        place, asked = _origin(url), _origin(failure.url)
         if place == _origin(server) or not place[1]:
             return server, True
     except ValueError:
@@ -246,16 +246,16 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def _reason(no: NoResponse, *, is_lost: bool) -> str:
+def _reason(failure: NoResponse, *, is_lost: bool) -> str:
     """Return the system's message for a failure, or the library's message if the system has none.
 
     For an invalid URL, the result is a fixed message, because the error's message may contain a password.
     """
-    if isinstance(no.error, ValueError):
+    if isinstance(failure.error, ValueError):
         return "the URL is not valid"
     timeout = (
-        f"no response within {no.timeouts[1]:g} s"
+        f"no response within {failure.timeouts[1]:g} s"
         if is_lost
-        else f"no connection within {no.timeouts[0]:g} s"
+        else f"no connection within {failure.timeouts[0]:g} s"
     )
-    return (no.over_limit() or timeout) if no.is_late() else no.reason()
+    return (failure.over_limit() or timeout) if failure.is_late() else failure.reason()

@@ -22,15 +22,15 @@ _HINTS = {
     "IncorrectPasswordError": "set the correct password in [OpenPai] of luigi.cfg",
     "NoUserError": "set the correct username in [OpenPai] of luigi.cfg",
     "NoApiError": (
-        "either the path in pai_url in [OpenPai] of luigi.cfg is wrong, or this cluster has no login by "
+        "either the path in pai_url in [OpenPai] of luigi.cfg is incorrect, or this cluster has no login by "
         "password (OIDC): check pai_url, or make an application token on your profile page of the web "
         "portal and write token = ... in [OpenPai] of luigi.cfg"
     ),
     "InvalidParametersError": "check username, password and expiration in [OpenPai] of luigi.cfg",
 }
 _IF_IT_IS_RIGHT = (
-    "if it is right, set token = ... (an application token) instead: OpenPAI's successor LTP may refuse "
-    "right passwords"
+    "if it is correct, set token = ... (an application token) instead: OpenPAI's successor LTP may refuse "
+    "correct passwords"
 )
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
 _RENEWED_BEFORE_END = 30.0  # seconds

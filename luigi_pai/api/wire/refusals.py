@@ -143,13 +143,13 @@ def _finding(error: Mapping[str, Any]) -> str:
     """Format one schema error of Ajv 6 (OpenPAI) or Ajv 8 (LTP 1.1 and later)."""
     is_ajv_8 = "instancePath" in error
     place = str(error.get("instancePath" if is_ajv_8 else "dataPath") or "").lstrip("./")
-    text = f"{place}: {error.get('message')}".lstrip(": ")
+    finding = f"{place}: {error.get('message')}".lstrip(": ")
     params = mapping_of(error, "params")
     extra = params.get("additionalProperty")
     if isinstance(extra, str):
         since = ", which needs OpenPAI 1.6" if extra in _SINCE_1_6 and not is_ajv_8 else ""
-        return f"{text}: {extra!r}{since}"
+        return f"{finding}: {extra!r}{since}"
     allowed = params.get("allowedValues")
     if isinstance(allowed, list):
-        return f"{text}: {', '.join(map(str, allowed))}"
-    return text
+        return f"{finding}: {', '.join(map(str, allowed))}"
+    return finding

@@ -68,37 +68,37 @@ def json_of(response: requests.Response, server: str, each: Callable[[Any], Any]
         problem = f"the response of {response.url} is not accepted: {error}"
     except ValueError:
         kind = response.headers.get("Content-Type") or "something"
-        answered = f"{response.url} answered {response.status_code} with {kind} instead of JSON"
-        problem = f"{answered}; {_check_url(server)}"
+        sent = f"{response.url} responded {response.status_code} with {kind} instead of JSON"
+        problem = f"{sent}; {_check_url(server)}"
     raise InvalidReply(problem)  # outside of except, because the message of that error repeats the response
 
 
-def object_of(reply: Any, path: str) -> dict[str, Any]:
+def object_of(body: Any, path: str) -> dict[str, Any]:
     """Check that a response is a JSON object, and return it.
 
     Raises:
         InvalidReply: The response is not an object.
     """
-    if not isinstance(reply, dict):
-        raise InvalidReply(f"the server answered {path} with {type(reply).__name__} instead of an object")
-    return reply
+    if not isinstance(body, dict):
+        raise InvalidReply(f"the response to {path} is {type(body).__name__} instead of an object")
+    return body
 
 
-def objects_of(reply: Any, key: str) -> list[dict[str, Any]]:
+def objects_of(body: Any, key: str) -> list[dict[str, Any]]:
     """Return the objects in the list under a key of a response; an empty list if there is no such list."""
-    return [each for each in list_of(reply, key) if isinstance(each, dict)]
+    return [each for each in list_of(body, key) if isinstance(each, dict)]
 
 
-def check_stop(reply: Any, name: str) -> None:
+def check_stop(body: Any, name: str) -> None:
     """Check that the response to a stop is an object with a message, as every release sends it.
 
     Raises:
         InvalidReply: The response has another form, so the job may not have been stopped.
     """
-    if not isinstance(item_of(reply, "message"), str):
+    if not isinstance(item_of(body, "message"), str):
         raise InvalidReply(
-            f"the stop of job {name!r} was answered without a message, so not by an OpenPAI rest-server; the "
-            "job may continue"
+            f"the response to the stop of job {name!r} has no message, so it is not from an OpenPAI "
+            "rest-server; the job may continue"
         )
 
 
@@ -108,7 +108,7 @@ _REFUSED = (
     "profile page of the web portal, and write token = ... there"
 )
 _LOST = (
-    "the password is right, but the server does not accept the token that it has just issued; if this "
+    "the password is correct, but the server does not accept the token that it has just issued; if this "
     "continues, make an application token on your profile page of the web portal, and write token = ... in "
     "[OpenPai] of luigi.cfg"
 )
@@ -146,47 +146,47 @@ def raise_error(
     code, message = error_of(response)
     message = redact(message)
     about: dict[str, Any] = {"status": status, "code": code, "server_message": message}
-    text = f"{method} {response.url}: {status} {code or response.reason or ''}".rstrip()
-    text += f": {message}" if message else ""
+    summary = f"{method} {response.url}: {status} {code or response.reason or ''}".rstrip()
+    summary += f": {message}" if message else ""
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        raise ServerFault(text, **about)
+        raise ServerFault(summary, **about)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         wait = reset_after(response.headers, now)
-        raise RateLimited(text, reset_at=None if wait is None else now + wait, **about)
+        raise RateLimited(summary, reset_at=None if wait is None else now + wait, **about)
     is_mocked_job = mocked and method == "GET" and code != "NoApiError"
     is_bare = response.content.strip() in (b"", b"{}")  # other 404s without an error code are from a gateway
     if status == HTTPStatus.NOT_FOUND and (is_mocked_job or code == "NoJobError" or is_bare):
-        raise JobNotFound(text, **about)
+        raise JobNotFound(summary, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or parsed(response) is NOT_JSON):
         raise InvalidReply(
-            f"{text}: the response is not from an OpenPAI rest-server; {_check_url(account.url)}"
+            f"{summary}: the response is not from an OpenPAI rest-server; {_check_url(account.url)}"
         )
     if status == HTTPStatus.UNAUTHORIZED:
-        _refuse_token(text, about, account.token)
+        _refuse_token(summary, about, account.token)
     if code == "NoApiError":
         since = " (job protocols and API version v2 need 0.15)" if "/api/v2/" in response.url else ""
         hint = f"this release of OpenPAI does not have this API{since}"
-        raise PaiHttpError(with_hint(text, hint), **about)
-    raise _CLASSES.get(status, PaiHttpError)(text, **about)
+        raise PaiHttpError(with_hint(summary, hint), **about)
+    raise _CLASSES.get(status, PaiHttpError)(summary, **about)
 
 
-def _refuse_token(text: str, about: dict[str, Any], token: str | None) -> NoReturn:
+def _refuse_token(summary: str, about: dict[str, Any], token: str | None) -> NoReturn:
     """Raise the error for a 401. ``token`` is None if the token comes from a login that was just accepted."""
     if token:
-        raise AuthenticationError(with_hint(text, with_hint(_REFUSED, layout_hint(token))), **about)
+        raise AuthenticationError(with_hint(summary, with_hint(_REFUSED, layout_hint(token))), **about)
     if about["code"] in (None, "UnauthorizedUserError"):
-        raise TokenLost(with_hint(text, _LOST), **about)
-    raise AuthenticationError(text, **about)  # no later login changes that
+        raise TokenLost(with_hint(summary, _LOST), **about)
+    raise AuthenticationError(summary, **about)  # no later login changes that
 
 
 def error_of(response: requests.Response) -> tuple[str | None, str]:
     """Return OpenPAI's error code, if the response has one, and the message."""
-    reply = parsed(response)
-    if not isinstance(reply, dict):
+    body = parsed(response)
+    if not isinstance(body, dict):
         return None, ""
-    code = reply.get("code")
+    code = body.get("code")
     is_code = isinstance(code, str) and len(code) <= _LONGEST_CODE
-    return (code if is_code else None), str(reply.get("message") or "")[:_LONGEST_MESSAGE]
+    return (code if is_code else None), str(body.get("message") or "")[:_LONGEST_MESSAGE]
 
 
 def _redirect_target(response: requests.Response) -> str:

@@ -98,7 +98,7 @@ class TimedAnswer(HTTPResponse):
     def begin(self) -> None:
         """Read the headers; only gzip is decompressed, because other encodings may expand without limit."""
         super().begin()
-        if [one.lower() for one in self.headers.get_all("Content-Encoding", [])] != ["gzip"]:
+        if [coding.lower() for coding in self.headers.get_all("Content-Encoding", [])] != ["gzip"]:
             del self.headers["Content-Encoding"]
         progress.is_content = progress.is_stream and self.status < HTTPStatus.MULTIPLE_CHOICES
         self._received.is_unlimited = progress.is_content
@@ -203,13 +203,13 @@ class TimedAdapter(HTTPAdapter):
 
 
 def _bounded(
-    answer: Any, stream: Callable[..., Iterator[bytes]], *args: Any, **options: Any
+    response: Any, stream: Callable[..., Iterator[bytes]], *args: Any, **options: Any
 ) -> Iterator[bytes]:
     """Yield the decompressed parts of a response's body; raise OverLimit if they exceed MAX_ANSWER."""
     size = 0
     for part in stream(*args, **options):
         size += len(part)
         if size > MAX_ANSWER:
-            answer.close()
+            response.close()
             raise _too_long()
         yield part

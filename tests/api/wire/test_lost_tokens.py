@@ -19,7 +19,7 @@ from luigi_pai.local import LocalPai
 
 _REFUSAL = {"code": "UnauthorizedUserError", "message": "Your token is invalid."}
 _ADVICE = (
-    "401 UnauthorizedUserError: Your token is invalid; the password is right, but the server does not "
+    "401 UnauthorizedUserError: Your token is invalid; the password is correct, but the server does not "
     "accept the token that it has just issued; if this continues, make an application token on your profile "
     "page of the web portal, and write token = ... in [OpenPai] of luigi.cfg"
 )
