@@ -293,20 +293,18 @@ def _instance_status(array: JobStatus, task: TaskStatus | None) -> JobStatus:
     if task is None:
         return replace(array, state=state, raw_state=state.value, tasks=())
     code = task.exit_code if state.finished else None
+    report = ("diagnostics", "exit_type", "exit_reason", "exit_solution")
     return replace(
         array,
         state=state,
         raw_state=state.value,
         retries=task.attempt or 0,
         exit_code=code,
-        diagnostics=task.diagnostics if code else None,
         launched_ms=task.launched_ms,
         completed_ms=task.completed_ms,
-        exit_type=task.exit_type if code else None,
-        exit_reason=task.exit_reason if code else None,
-        exit_solution=task.exit_solution if code else None,
         exit_task=(task.role, task.index) if code else None,
         tasks=(task,),
+        **{name: getattr(task, name) if code else None for name in report},
     )
 
 

@@ -17,7 +17,6 @@ from luigi_pai.jobspec.paths import list_of, mapping_of
 from luigi_pai.redaction import printable
 
 _LARGEST = 253_402_300_799_999  # ms, the end of the year 9999; larger numbers are ignored
-_NO_SPEC = None, None, None
 _CONTROLLER = ("Attempt", "Completed")  # prefixes of the sub-states of FrameworkController
 
 
@@ -127,8 +126,7 @@ def listed_jobs(rows: Any) -> list[Any]:
 
 def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] = ()) -> JobStatus:
     strings, numbers = _values(fields)
-    spec, retried, tags = fields.get("appExitSpec"), fields.get("retryDetails"), fields.get("tags")
-    exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
+    exit_type, exit_reason, exit_solution = _exit_spec(fields.get("appExitSpec"))
     role, index = strings.get("appExitTriggerTaskRoleName"), numbers.get("appExitTriggerTaskIndex")
     word = fields.get("state")
     state = JobState.of(word, strings.get("subState"))
@@ -152,10 +150,8 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         virtual_cluster=strings.get("virtualCluster"),
         attempt=numbers.get("attemptId"),
         tasks=tasks,
-        retry_causes=_retry_causes(retried) if retried else (),
-        tags=tuple([printable(tag) for tag in tags if isinstance(tag, str)])
-        if isinstance(tags, list)
-        else (),
+        retry_causes=_retry_causes(fields.get("retryDetails")),
+        tags=tuple([printable(tag) for tag in list_of(fields, "tags") if isinstance(tag, str)]),
         takes_tags="tags" in fields,
         gpus=numbers.get("totalGpuNumber"),
         legacy=fields.get("legacy") is True,
@@ -205,8 +201,8 @@ def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
 
 
 def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
-    (strings, numbers), spec = _values(fields), fields.get("containerExitSpec")
-    exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
+    strings, numbers = _values(fields)
+    exit_type, exit_reason, exit_solution = _exit_spec(fields.get("containerExitSpec"))
     # 1.1 and 1.2 have no launchedTime, and in a queued task, the other field is the start of its wait
     launched = numbers.get("launchedTime")
     if launched is None and strings.get("taskState") != "WAITING":

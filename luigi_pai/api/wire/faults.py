@@ -5,7 +5,9 @@ For a rest-server, ``explain_failure`` creates the error: one line, with the set
 
 from __future__ import annotations
 
+import functools
 import ssl
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -29,6 +31,7 @@ _IN_CLEAR = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # OpenSSL's names,
 _PASSING = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
 
 
+@dataclass(eq=False, repr=False)
 class NoResponse(Exception):
     """A request without a complete response.
 
@@ -38,23 +41,22 @@ class NoResponse(Exception):
         environment: Proxies and CA bundle.
         error: The exception of ``requests``, urllib3 or the system.
         sent: Whether any part of the request was written to a connected socket; None if not known.
-        causes: The error and all exceptions nested in it, the outermost first.
     """
 
-    def __init__(
-        self,
-        method: str,
-        url: str,
-        timeouts: tuple[float, float],
-        environment: Environment,
-        error: Exception,
-        *,
-        sent: bool | None,
-    ) -> None:
-        super().__init__()
-        self.method, self.url, self.timeouts = method, url, timeouts
-        self.environment, self.sent, self.error = environment, sent, error
-        self.causes = tuple(_chain(error))
+    method: str
+    url: str
+    timeouts: tuple[float, float]
+    environment: Environment
+    error: Exception
+    sent: bool | None
+
+    def __post_init__(self) -> None:
+        self.args = ()  # str() must not show the request
+
+    @functools.cached_property
+    def causes(self) -> tuple[BaseException, ...]:
+        """The error and all exceptions nested in it, the outermost first."""
+        return tuple(_chain(self.error))
 
     @property
     def is_lost(self) -> bool:
