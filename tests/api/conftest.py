@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import json
 import os
 import signal
 import socket
-import threading
 import time
 import traceback
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import responses
 from clocks import MovableClock
-from ending_server import EndingServer
+from fault_server import FaultServer, Reply, Request
 from faulty_pai import FaultyPai
 from mocked_rest import URL
 from places import DATA
@@ -135,32 +133,28 @@ def _forked(do: Callable[[int], object], number: int) -> int:
 @pytest.fixture
 def new_session() -> Iterator[Callable[..., Session]]:
     """Make sessions of user admin; all are closed after the test."""
-    made: list[Session] = []
+    with contextlib.ExitStack() as made:
 
-    def make(
-        url: str = URL, clock: Clock | None = None, shared: SharedDocument | None = None, **about: Any
-    ) -> Session:
-        account = Account(url, **{"username": "admin", "password": "admin-password"} | about)
-        made.append(Session(account, shared or SharedDocument(), clock))
-        return made[-1]
+        def make(
+            url: str = URL, clock: Clock | None = None, shared: SharedDocument | None = None, **about: Any
+        ) -> Session:
+            account = Account(url, **{"username": "admin", "password": "admin-password"} | about)
+            session = Session(account, shared or SharedDocument(), clock)
+            return made.enter_context(contextlib.closing(session))
 
-    yield make
-    for session in made:
-        session.close()
+        yield make
 
 
 @pytest.fixture
 def new_cluster() -> Iterator[Callable[..., Cluster]]:
     """Make clusters of user admin; all are closed after the test."""
-    made: list[Cluster] = []
+    with contextlib.ExitStack() as made:
 
-    def make(url: str = URL, **about: Any) -> Cluster:
-        made.append(Cluster(url, **{"username": "admin", "password": "admin-password"} | about))
-        return made[-1]
+        def make(url: str = URL, **about: Any) -> Cluster:
+            cluster = Cluster(url, **{"username": "admin", "password": "admin-password"} | about)
+            return made.enter_context(contextlib.closing(cluster))
 
-    yield make
-    for cluster in made:
-        cluster.close()
+        yield make
 
 
 @pytest.fixture
@@ -191,80 +185,39 @@ def slow_lists(
     return take
 
 
-@dataclass
-class Asked:
-    """A request as a server received it."""
+class Server(FaultServer):
+    """A server that answers by a function of the request: status, headers, body.
 
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
-    port: int  # of the client: one for each connection
+    Attributes:
+        asked: The requests.
+        given: The tokens, where the function gives some out.
+    """
 
-
-@dataclass
-class Server:
-    """A server that answers by a function of the request: status, headers, body."""
-
-    answer: Callable[[Asked], tuple[int, dict[str, str], str]]
-    asked: list[Asked] = field(default_factory=list)
-    given: list[str] = field(default_factory=list)  # tokens, where the function gives some out
-    port: int = 0
+    def __init__(self, by: Callable[[Request], tuple[int, dict[str, str], str]]) -> None:
+        self.asked: list[Request] = []
+        self.given: list[str] = []
+        self._by = by
+        super().__init__()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def count(self, method: str, path: str) -> int:
-        return sum(1 for one in self.asked if (one.method, one.path) == (method, path))
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Hands each request to the function of its server."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # or each answer waits 40 ms for an acknowledgement
-
-    def _any(self) -> None:
-        owner: Server = self.server.owner  # type: ignore[attr-defined]
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        asked = Asked(self.command, self.path, dict(self.headers), body, self.client_address[1])
-        owner.asked.append(asked)
-        status, headers, text = owner.answer(asked)
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(text.encode())))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    do_GET = do_POST = do_PUT = do_DELETE = _any
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-class _Server(EndingServer):
-    def handle_error(self, *_: Any) -> None:
-        pass  # a client that went away
+    def answer(self, request: Request) -> Reply:
+        self.asked.append(request)
+        status, headers, body = self._by(request)
+        return Reply(status, body.encode(), headers)
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
     """Start real servers on 127.0.0.1, each with a function that answers its requests."""
-    running: list[_Server] = []
+    with contextlib.ExitStack() as running:
 
-    def start(answer: Callable[[Asked], tuple[int, dict[str, str], str]]) -> Server:
-        http = _Server(("127.0.0.1", 0), _Handler)
-        http.owner = Server(answer, port=http.server_address[1])  # type: ignore[attr-defined]
-        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-        running.append(http)
-        return http.owner  # type: ignore[attr-defined]
+        def start(by: Callable[[Request], tuple[int, dict[str, str], str]]) -> Server:
+            return running.enter_context(contextlib.closing(Server(by)))
 
-    yield start
-    for http in running:
-        http.shutdown()
-        http.server_close()
+        yield start
 
 
 @pytest.fixture

@@ -289,13 +289,12 @@ def test_the_token_goes_on_over_a_fork_on_connections_of_its_own(serve, new_sess
     session.request(*POST, body={})
     in_forks(lambda _: session.request(*POST, body={"child": 1}))
     session.request(*POST, body={"parent": 1})
-    login, first, in_child, after = server.asked
+    _login, first, in_child, after = server.asked
     assert server.count("POST", "/api/v1/token") == 1
     assert (
         in_child.headers["Authorization"] == first.headers["Authorization"] == after.headers["Authorization"]
     )
-    assert login.port == first.port == after.port
-    assert in_child.port != first.port
+    assert server.connections == 2
 
 
 @pytest.mark.slow

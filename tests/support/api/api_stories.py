@@ -33,16 +33,19 @@ __all__ = ["Story", "lookups", "stories"]
 PATHS = {"JOBS": r"/api/v\d/jobs/?$", "TRAIN": r"/api/v\d/jobs/(admin~)?train", "LIST": r"/jobs\?"}
 
 
-def stories(section: str) -> pytest.MarkDecorator:
-    """Run a test for each story of a section of ``stories.yaml``, for each of its releases or its faults."""
-    read = yaml.safe_load((DATA / "api" / "stories.yaml").read_text("utf-8"))[section]
+def stories() -> pytest.MarkDecorator:
+    """Run a test for each story of ``stories.yaml``, for each of its releases or its faults."""
+    sections = yaml.safe_load((DATA / "api" / "stories.yaml").read_text("utf-8"))
     cases = []
-    for name, (first, *steps) in read.items():
+    for section, (name, (first, *steps)) in (
+        (key, story) for key in sections for story in sections[key].items()
+    ):
         ((what, given),) = first.items() if isinstance(first, dict) else [(first, None)]
-        if what in ("releases", "kinds"):
-            cases += [pytest.param([{what[:-1]: one}, *steps], id=f"{name} ({one})") for one in given]
-        else:
-            cases.append(pytest.param([first, *steps], id=name))
+        starts = [{what[:-1]: each} for each in given] if what in ("releases", "kinds") else [first]
+        marks = [pytest.mark.slow] if section == "watching" else []
+        for start in starts:
+            title = f"{section}: {name}" + (f" ({next(iter(start.values()))})" if start is not first else "")
+            cases.append(pytest.param([start, *steps], id=title, marks=marks))
     return pytest.mark.parametrize("steps", cases)
 
 
@@ -73,7 +76,10 @@ class Story:
     def play(self, steps: list[Any]) -> None:
         for step in steps:
             ((what, given),) = step.items() if isinstance(step, dict) else [(step, None)]
-            getattr(self, what)(given)
+            if what in ("down", "up"):
+                getattr(self._pai, what)()
+            else:
+                getattr(self, what)(given)
 
     def repeat(self, given: list[Any]) -> None:
         """Play steps several times."""
@@ -139,12 +145,6 @@ class Story:
 
     def heal(self, _given: None) -> None:
         self._pai.faults.clear()
-
-    def down(self, _given: None) -> None:
-        self._pai.down()
-
-    def up(self, _given: None) -> None:
-        self._pai.up()
 
     def advance(self, seconds: float) -> None:
         self._clock.advance(seconds)
@@ -311,7 +311,8 @@ class Story:
     def between(self, expected: dict[str, list[int]]) -> None:
         """Compare counts of the server with bounds."""
         for name, (least, most) in expected.items():
-            assert least <= getattr(self._pai, name) <= most, (name, getattr(self._pai, name))
+            value = getattr(self._pai, name)
+            assert least <= (len(value) if name == "calls" else value) <= most, (name, value)
 
     def dialect(self, version: str) -> None:
         assert self._cluster.book.api.dialect.version == version
@@ -319,9 +320,6 @@ class Story:
     def counts(self, expected: dict[str, int]) -> None:
         """Compare ``posts``, ``submissions``, ``logins``, ``lists`` and other counts of the server."""
         assert {name: getattr(self._pai, name) for name in expected} == expected
-
-    def calls_between(self, bounds: list[int]) -> None:
-        assert bounds[0] <= len(self._pai.calls) <= bounds[1]
 
     def posts(self, names: list[str]) -> None:
         assert self._pai.posts() == names
