@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -228,7 +229,35 @@ def rest() -> Iterator[responses.RequestsMock]:
 
 
 @pytest.fixture
-def listening() -> Iterator[socket.socket]:
-    """Return a socket that accepts connections and never replies."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        yield sock
+def sockets():
+    """Start servers that hand each connection to a function of its socket; returns their port."""
+    opened = []
+    pool = ThreadPoolExecutor(16)
+
+    def start(handle):
+        listener = socket.create_server(("127.0.0.1", 0))
+        opened.append(listener)
+
+        def serve_one(connection):
+            with connection, contextlib.suppress(OSError):
+                handle(connection)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):  # or what was not read would reset the connection
+                    pass
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    opened.append(listener.accept()[0])
+                    pool.submit(serve_one, opened[-1])
+
+        pool.submit(accept)
+        return listener.getsockname()[1]
+
+    yield start
+    for one in opened:
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+    pool.shutdown()
+    for one in opened:
+        one.close()

@@ -65,7 +65,7 @@ def submit(cluster):
 
 
 def test_a_job_is_submitted_and_waited_for(submit, local, is_v2):
-    """Without a luigi.cfg, without a task: what a script does."""
+    """Without a luigi.cfg, without a task: what a script does. The server has its config, and its events."""
     job = submit("true")
     changes = []
     status = job.wait(on_change=changes.append)
@@ -75,6 +75,10 @@ def test_a_job_is_submitted_and_waited_for(submit, local, is_v2):
     assert job.failure() is None
     page = "job-detail.html?username=admin&jobName=" if is_v2 else "view.html?jobName="
     assert job.url == f"{local.url}/{page}{job.name}"
+    assert job.config()["name" if is_v2 else "jobName"] == job.name
+    roles = job.config()["taskRoles"]
+    assert (list(roles) if is_v2 else [role["name"] for role in roles]) == ["main"]
+    assert [event for event in job.events() if not isinstance(event, dict)] == []
 
 
 @pytest.mark.slow
@@ -106,13 +110,6 @@ def test_a_job_is_stopped(submit):
     assert str(job.failure()).startswith(f"job '{job.name}' ended as STOPPED")
 
 
-def submitted_log(submit) -> str:
-    """Return the whole output of a job that writes more than a page of a YARN node shows by itself."""
-    job = submit("seq 10000")
-    job.wait()
-    return str(job.logs("main")["stdout"])
-
-
 def test_the_logs_of_a_task(submit, is_v2):
     """By their names, as far as the release gives them out."""
     job = submit("echo out; echo err >&2")
@@ -121,38 +118,22 @@ def test_the_logs_of_a_task(submit, is_v2):
     assert logs["stdout"].splitlines()[-1] == "out"
     assert "err" in logs["stderr"]
     if not is_v2:
-        assert len(submitted_log(submit).splitlines()) == 10_000
+        long = submit("seq 10000")  # more than a page of a YARN node shows by itself
+        long.wait()
+        assert len(long.logs("main")["stdout"].splitlines()) == 10_000
         return
     assert {"out", "err"} <= set(logs["all"].splitlines())
     assert job.logs("main", tail=True).keys() == logs.keys()
 
 
-def test_logs_that_cannot_be_read_name_the_setting_of_the_portal(local_pai_v2, new_cluster, submit, is_v2):
+def test_logs_that_cannot_be_read_name_the_setting_of_the_portal(local_pai_v2, new_cluster):
     """On v2 they are read from the portal, whose address is a guess if it is not set."""
-    name = submit("true").wait().name
     nowhere = f"http://127.0.0.1:{refused_port()}"
     cluster = new_cluster(local_pai_v2.url, password=local_pai_v2.password, portal_url=nowhere)
-    if is_v2:
-        with pytest.raises(
-            ClusterUnreachable, match=r"set portal_url in \[OpenPai\] of luigi\.cfg to its URL$"
-        ):
-            cluster.job(name).logs("main")
-
-
-def test_the_job_as_the_server_has_it(submit, is_v2):
-    """A job config, or a protocol."""
-    job = submit("true")
-    assert job.config()["name" if is_v2 else "jobName"] == job.name
-    roles = job.config()["taskRoles"]
-    assert (list(roles) if is_v2 else [role["name"] for role in roles]) == ["main"]
+    job = cluster.submit(PaiJob(f"job-{time.time_ns():x}", "x", [TaskRole("main", "true", memoryMB=512)]))
     job.wait()
-
-
-def test_the_events_of_a_job(submit):
-    """A list, empty where none are recorded."""
-    job = submit("true")
-    job.wait()
-    assert [event for event in job.events() if not isinstance(event, dict)] == []
+    with pytest.raises(ClusterUnreachable, match=r"set portal_url in \[OpenPai\] of luigi\.cfg to its URL$"):
+        job.logs("main")
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -87,9 +86,12 @@ def test_diagnostics_that_repeat_the_log_are_not_said_twice(cluster, rest):
 
 
 def test_diagnostics_are_said_where_there_is_no_log(cluster, rest):
-    """Then the report is all there is."""
+    """Then the report is all there is; what catches the error need not read it."""
     rest.get(LOGS, status=404, json={})
-    assert "the log again" in text_of(cluster, replace(FAILED, diagnostics=RUNTIME))
+    status = replace(FAILED, diagnostics=RUNTIME)
+    error = job_failure(cluster.book.api, status)
+    assert "the log again" in str(error)
+    assert (type(error), error.status, error.job_name) == (PaiJobFailed, status, "j")
 
 
 def test_the_token_is_not_sent_to_a_log_server(cluster, rest):
@@ -102,23 +104,30 @@ def test_the_token_is_not_sent_to_a_log_server(cluster, rest):
     ]
 
 
-def test_only_the_end_of_a_log_is_said(cluster, rest):
-    """20 lines."""
-    say_log(rest, "".join(f"line {number}\n" for number in range(1000)))
-    text = text_of(cluster, FAILED)
-    assert re.findall(r"line \d+", text) == [f"line {number}" for number in range(980, 1000)]
+NO_MODULE = "ModuleNotFoundError: No module named 'pai_runtime'"
+LOGGED = [
+    # 20 lines
+    ("".join(f"{number}\n" for number in range(1000)), [str(number) for number in range(980, 1000)]),
+    # escapes and control characters are left out; a progress bar shows its last state
+    ("\x1b[31mred\x1b[0m\x07\n10%\r50%\r100%\r\nFAILED: x\x1b]0;title\x07\n", ["red", "100%", "FAILED: x"]),
+    ("login hush-hush-2 and hush-hush\n", ["login ****** and ******"]),
+    # what is too long is cut when no secret is in it any more
+    (f"{'hush-hush' * 100}{'x' * 3995}\n", [f"... *****{'x' * 3995}"]),
+    (f"{NO_MODULE}\n", [NO_MODULE]),
+    (f"{NO_MODULE[:-1]}s'\n", [f"{NO_MODULE[:-1]}s'"]),
+]
 
 
-def test_secrets_are_not_repeated(cluster, rest):
-    """The log of a task may have the secrets of its job in its last lines."""
-    say_log(rest, "login hush-hush-2 and hush-hush\n")
-    assert "login ****** and ******" in text_of(cluster, FAILED, secrets=["hush-hush", "hush-hush-2", ""])
-
-
-def test_a_secret_that_is_cut_is_not_repeated(cluster, rest):
-    """What is too long is cut when no secret is in it any more."""
-    say_log(rest, f"{'hush-hush' * 100}{'x' * 3995}\n")
-    assert "hush" not in text_of(cluster, FAILED, secrets=["hush-hush"])
+@pytest.mark.parametrize(("log", "shown"), LOGGED)
+def test_the_end_of_a_log_is_said(cluster, rest, log, shown):
+    """Without secrets of the job, which its log may repeat; a container without pai_runtime is told of."""
+    say_log(rest, log)
+    lines = text_of(cluster, FAILED, secrets=["hush-hush", "hush-hush-2", ""]).splitlines()
+    begin = lines.index("  last lines of worker[1]:") + 1
+    *lines, page = lines[begin:]
+    hint = "  the container has no pai_runtime.py; set runtime = True on the task"
+    assert lines == [f"    {line}" for line in shown] + [hint] * (shown == [NO_MODULE])
+    assert page.startswith("  job page: ")
 
 
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
@@ -161,21 +170,6 @@ def test_the_token_of_a_log_is_not_logged(cluster, rest, serve, caplog):
     assert "hush" not in caplog.text
 
 
-def test_a_failed_job_is_an_error_with_its_status_and_name(cluster, rest):
-    """What catches it need not read its text."""
-    rest.get(LOGS, status=404, json={})
-    error = job_failure(cluster.book.api, FAILED)
-    assert type(error) is PaiJobFailed
-    assert (error.status, error.job_name) == (FAILED, "j")
-
-
-@pytest.mark.parametrize("module", ["pai_runtime", "pai_runtimes"])
-def test_a_container_without_pai_runtime(cluster, rest, module):
-    say_log(rest, f"ModuleNotFoundError: No module named '{module}'\n")
-    hint = "\n  the container has no pai_runtime.py; set runtime = True on the task\n"
-    assert (hint in text_of(cluster, FAILED)) == (module == "pai_runtime")
-
-
 @pytest.mark.parametrize(("missed", "verb"), [(Deadline.QUEUE, "waited"), (Deadline.RUN, "ran")])
 def test_a_job_that_was_stopped_for_a_deadline_is_a_timeout(new_cluster, missed, verb):
     """It says which setting the job took longer than."""
@@ -193,14 +187,6 @@ def test_a_job_that_was_stopped_for_a_deadline_is_a_timeout(new_cluster, missed,
 def test_a_task_that_nothing_names_decides_the_end_if_it_is_the_only_one(count, found):
     tasks = tuple(TaskStatus("w", index) for index in range(count))
     assert (deciding_task(JobStatus("j", JobState.FAILED, tasks=tasks)) is not None) == found
-
-
-def test_a_log_cannot_draw_on_the_terminal(cluster, rest):
-    """Escapes and control characters are left out; a progress bar shows its last state."""
-    say_log(rest, "\x1b[31mred\x1b[0m\x07\n10%\r50%\r100%\r\nFAILED: x\x1b]0;title\x07\n")
-    lines = text_of(cluster, FAILED).splitlines()
-    begin = lines.index("  last lines of worker[1]:")
-    assert lines[begin + 1 : begin + 4] == ["    red", "    100%", "    FAILED: x"]
 
 
 def test_diagnostics_of_several_lines_are_indented(new_cluster):

@@ -31,14 +31,17 @@ def bear(clock):
     return wait
 
 
-@pytest.fixture
-def call():
-    """Call something until it answers, as a Retry says."""
-    return lambda retry, ask: retry.call(ask)
+def by_turns(*outcomes):
+    """Return a function that raises or returns each outcome in turn, and the last one ever after."""
+    left = list(outcomes)
 
+    def ask():
+        outcome = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
-def down():
-    raise ServerFault("x")
+    return ask
 
 
 # ---------------------------------------------------------------- the schedule
@@ -53,11 +56,11 @@ def test_waits_double_up_to_a_limit(clock, bear):
     assert len({one / bound for one, bound in zip(waits, bounds, strict=True)}) > 6
 
 
-def test_the_last_try_is_at_the_limit(clock, call):
+def test_the_last_try_is_at_the_limit(clock):
     """The time is used up to its end: the last wait does not go beyond it."""
     began = clock.monotonic()
     with pytest.raises(ServerFault):
-        call(Retry(20, clock), down)
+        Retry(20, clock).call(by_turns(ServerFault("x")))
     assert clock.monotonic() - began == pytest.approx(20, abs=0.05)
 
 
@@ -71,31 +74,20 @@ def test_an_answer_starts_the_time_anew(clock, bear):
         retry.succeeded()
 
 
-def test_call_asks_until_there_is_an_answer(clock, call):
+def test_call_asks_until_there_is_an_answer(clock):
     """After each kind of transient error it is asked again."""
-    answers = iter([ServerFault("x"), InvalidReply("x"), ClusterUnreachable("x"), RateLimited("x"), "here"])
-
-    def ask():
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    assert call(Retry(100, clock), ask) == "here"
+    errors = [ServerFault("x"), InvalidReply("x"), ClusterUnreachable("x"), RateLimited("x")]
+    assert Retry(100, clock).call(by_turns(*errors, "here")) == "here"
     assert len(clock.slept) == 4
 
 
-def test_a_refusal_is_an_answer_too(clock, bear, call):
+def test_a_refusal_is_an_answer_too(clock, bear):
     """What is not transient is raised, and shows that the server is there: the time starts anew."""
     retry = Retry(20, clock)
     bear(retry, ServerFault("x"))
     clock.advance(15)
-
-    def ask():
-        raise JobNotFound("no", status=404)
-
     with pytest.raises(JobNotFound):
-        call(retry, ask)
+        retry.call(by_turns(JobNotFound("no", status=404)))
     clock.advance(15)
     assert bear(retry, ServerFault("x")) <= 0.5
 
@@ -125,19 +117,15 @@ def test_a_limit_is_waited_for_until_the_moment_that_the_server_names(clock, res
     assert max(waits) - min(waits) > 0.002 * wait
 
 
-def test_a_limit_without_a_moment_is_an_error_like_any_other(clock, call):
+def test_a_limit_without_a_moment_is_an_error_like_any_other(clock):
     """It is retried until the limit."""
-
-    def ask():
-        raise RateLimited("x")
-
     began = clock.monotonic()
     with pytest.raises(RateLimited):
-        call(Retry(100, clock), ask)
+        Retry(100, clock).call(by_turns(RateLimited("x")))
     assert 100 <= clock.monotonic() - began <= 105
 
 
-def test_a_lasting_limit_with_moments_ends_after_three_of_them(clock, call):
+def test_a_lasting_limit_with_moments_ends_after_three_of_them(clock):
     """One window may be longer than the limit; the same answer after each of three is the end."""
     asked = []
 
@@ -147,19 +135,19 @@ def test_a_lasting_limit_with_moments_ends_after_three_of_them(clock, call):
 
     began = clock.monotonic()
     with pytest.raises(RateLimited):
-        call(Retry(10, clock), ask)
+        Retry(10, clock).call(ask)
     assert 180 <= clock.monotonic() - began <= 200
     assert len(asked) == 4
 
 
-def test_a_limit_that_was_not_run_into_does_not_count(clock, bear, call):
+def test_a_limit_that_was_not_run_into_does_not_count(clock, bear):
     """A request that was not sent, because the limit is known, may wait for ever: the server is well."""
     retry = Retry(30, clock)
     for _ in range(50):
         bear(retry, RateLimited("x", reset_at=clock.time() + 3600, sent=False))
     began = clock.monotonic()
     with pytest.raises(ServerFault):
-        call(retry, down)
+        retry.call(by_turns(ServerFault("x")))
     assert clock.monotonic() - began == pytest.approx(30, abs=0.05)
 
 
@@ -192,13 +180,7 @@ def test_a_limit_is_logged_with_its_wait(clock, bear, caplog):
 
 def test_the_waits_are_slept_as_the_caller_says(clock):
     """A task answers messages in its waits, so it hands in its own sleep."""
-    slept, answers = [], iter([ServerFault("x"), ServerFault("x"), None])
-
-    def ask():
-        if (error := next(answers)) is not None:
-            raise error
-        return "done"
-
+    slept, ask = [], by_turns(ServerFault("x"), ServerFault("x"), "done")
     assert Retry(100, clock, sleep=slept.append).call(ask) == "done"
     assert len(slept) == 2
     assert not clock.slept

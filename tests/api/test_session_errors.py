@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import socket
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from api_cases import cases
@@ -78,9 +74,9 @@ def test_the_error_of_an_address_says_what_to_check(new_session, url, text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", [GET, POST], ids=["GET", "POST"])
-def test_a_server_that_never_answers_is_given_up_after_the_timeout(new_session, listening, call):
+def test_a_server_that_never_answers_is_given_up_after_the_timeout(new_session, sockets, call):
     """The answer of a hung server is lost."""
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    url = f"http://127.0.0.1:{sockets(lambda connection: [*iter(lambda: connection.recv(65536), b'')])}"
     session = new_session(url, token="t", read_timeout=0.2)
     with pytest.raises(ClusterUnreachable) as caught:
         session.request(*call)
@@ -106,21 +102,11 @@ def test_a_connection_that_is_not_taken_is_given_up_after_the_timeout(new_sessio
 
 
 @pytest.mark.slow
-def test_a_connection_that_breaks_leaves_the_answer_lost(new_session):
+def test_a_connection_that_breaks_leaves_the_answer_lost(new_session, sockets):
     """A server that closes in place of answering may have done what it was asked."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-
-        def close_one():
-            connection, _ = sock.accept()
-            connection.recv(1 << 16)
-            connection.close()
-
-        thread = threading.Thread(target=close_one)
-        thread.start()
-        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-        with pytest.raises(ClusterUnreachable) as caught:
-            new_session(url, token="t").request(*POST, body={})
-        thread.join()
+    url = f"http://127.0.0.1:{sockets(lambda connection: connection.recv(65536))}"
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(url, token="t").request(*POST, body={})
     assert str(caught.value).startswith(f"the connection to {url} broke before a response (POST): ")
     assert caught.value.answer_lost
     assert "\n" not in str(caught.value)
@@ -259,37 +245,20 @@ def test_what_a_server_repeats_of_the_secrets_is_hidden(serve, new_session):
     "head", [b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"]
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_an_answer_that_trickles_in_for_ever_is_given_up(new_session, head, method, monkeypatch):
+def test_an_answer_that_trickles_in_for_ever_is_given_up(new_session, sockets, head, method, monkeypatch):
     """A server that sends a byte now and then, in the headers or in the body, does not hold a worker."""
     monkeypatch.setattr("luigi_pai.api.wire.timed_http._WHOLE_ANSWER", 0.01)
-    stop = threading.Event()
 
-    def trickle(connection: socket.socket) -> None:
-        with connection:
-            connection.recv(65536)
-            with contextlib.suppress(OSError):
-                connection.sendall(head)
-                while not stop.wait(0.05):
-                    connection.sendall(b"1")
+    def trickle(connection):
+        connection.recv(65536)
+        connection.sendall(head)
+        while True:
+            time.sleep(0.05)
+            connection.sendall(b"1")
 
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(8) as pool:
-        listener.settimeout(0.1)
-
-        def accept() -> None:
-            while not stop.is_set():
-                with contextlib.suppress(OSError):
-                    pool.submit(trickle, listener.accept()[0])
-
-        pool.submit(accept)
-        session = new_session(f"http://127.0.0.1:{listener.getsockname()[1]}", token="t", read_timeout=30)
-        try:
-            with pytest.raises(
-                ClusterUnreachable, match=r"the response was not finished within 0\.3 s"
-            ) as caught:
-                session.request(method, "/api/v1/jobs/x")
-        finally:
-            stop.set()
-            listener.close()
+    session = new_session(f"http://127.0.0.1:{sockets(trickle)}", token="t", read_timeout=30)
+    with pytest.raises(ClusterUnreachable, match=r"response was not finished within 0\.3 s") as caught:
+        session.request(method, "/api/v1/jobs/x")
     assert caught.value.answer_lost
 
 

@@ -27,19 +27,15 @@ def count(shared: SharedDocument, times: int, key: str = "count") -> None:
             state[key] = state.get(key, 0) + 1
 
 
-def test_it_begins_empty():
-    """A process that knows nothing has an empty document."""
-    assert SharedDocument().read() == {}
-
-
 def test_what_was_written_is_read():
-    """And replaced by what is written later."""
+    """And replaced by what is written later; a new document is empty, and shares nothing with others."""
     shared = SharedDocument()
     with shared.update() as state:
         state |= {"a": 1, "b": [None, "é", 2.5]}
     with shared.update() as state:
         del state["a"]
     assert shared.read() == {"b": [None, "é", 2.5]}
+    assert SharedDocument().read() == {}
 
 
 def test_a_change_that_fails_changes_nothing():
@@ -58,13 +54,6 @@ def test_a_change_that_fails_changes_nothing():
     assert shared.read() == {"a": 1, "count": 1}
 
 
-def test_two_states_share_nothing():
-    """Each has a file of its own."""
-    first, second = SharedDocument(), SharedDocument()
-    count(first, 1)
-    assert second.read() == {}
-
-
 @pytest.mark.slow
 def test_the_file_is_closed_with_it():
     """A process that makes many clusters does not run out of descriptors."""
@@ -75,45 +64,31 @@ def test_the_file_is_closed_with_it():
     assert psutil.Process().num_fds() < before + 10
 
 
-def test_a_program_that_is_started_does_not_get_it():
-    """What the document says, a token among it, goes to forks, and to nobody else."""
-    shared = SharedDocument()
-    shared.share()
-    assert not os.get_inheritable(shared._fd)
-
-
 def test_nothing_is_written_before_the_first_fork():
-    """Most processes never fork, and a list of 20,000 jobs takes a while to write."""
+    """Most processes never fork, and a list takes a while to write; started programs do not get the file."""
     shared = SharedDocument()
     count(shared, 3)
     assert (shared._fd, shared.read()) == (None, {"count": 3})
+    shared.share()
+    assert not os.get_inheritable(shared._fd)
 
 
 # ---------------------------------------------------------------- forks
 
 
-def test_what_a_parent_wrote_is_known_to_its_children(in_forks):
-    """A child starts from what its parent knew."""
+def test_what_a_process_writes_is_known_to_all(in_forks):
+    """Children start from what their parent knew; what a child writes is known to its siblings and parent."""
     shared = SharedDocument()
     count(shared, 3)
 
-    def child(_number):
-        assert shared.read() == {"count": 3}
-
-    in_forks(child, 2)
-
-
-def test_what_a_child_writes_is_known_to_all(in_forks):
-    """To its siblings, its parent, and a child that is forked later."""
-    shared = SharedDocument()
-
     def child(number):
+        assert shared.read()["count"] == 3
         with shared.update() as state:
             state[f"child {number}"] = number
-        wait_until(lambda: len(shared.read()) == 4)
+        wait_until(lambda: len(shared.read()) == 5)
 
     in_forks(child, 4)
-    expected = {f"child {number}": number for number in range(4)}
+    expected = {"count": 3} | {f"child {number}": number for number in range(4)}
     assert shared.read() == expected
 
     def later(_number):

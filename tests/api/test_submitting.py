@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from api_stories import lookups
 from clocks import Sleepers
+from job_cases import protocol
 
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.submitting import Posting
@@ -50,15 +51,7 @@ def posted(cluster):
 def test_secrets_are_warned_of_where_the_server_shows_them(cluster, faulty, caplog, release, warns):
     """0.15 stores them as they are, and sends them without a login; ``config`` shows them as ******."""
     faulty.release = release
-    role = {"dockerImage": "i", "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0}, "instances": 1}
-    document = {
-        "protocolVersion": 2,
-        "name": "train",
-        "type": "job",
-        "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "x"}],
-        "secrets": {"key": "hush-hush"},
-        "taskRoles": {"main": {**role, "commands": ["use <% $secrets.key %>"]}},
-    }
+    document = protocol("use <% $secrets.key %>", secrets={"key": "hush-hush"})
     cluster.submit(JobProtocol.from_dict(document))
     warning = "Job train has secrets, and OpenPAI 0.15 shows them to everybody"
     assert (warning in caplog.text) == warns
@@ -186,21 +179,5 @@ def test_a_server_that_turns_out_to_speak_v2(faulty, cluster, posted, release):
 def test_a_job_protocol_goes_to_a_v2_server_at_once(faulty, cluster):
     """No question decides what it can only be."""
     faulty.release = "1.8.0"
-    protocol = JobProtocol.from_dict(
-        {
-            "protocolVersion": 2,
-            "name": "train",
-            "type": "job",
-            "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "x"}],
-            "taskRoles": {
-                "main": {
-                    "instances": 1,
-                    "dockerImage": "image",
-                    "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0},
-                    "commands": ["true"],
-                }
-            },
-        }
-    )
-    assert cluster.submit(protocol).status().succeeded
+    assert cluster.submit(JobProtocol.from_dict(protocol())).status().succeeded
     assert faulty.dialect_questions == 0

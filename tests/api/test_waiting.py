@@ -24,32 +24,21 @@ CLUSTERS = {
 
 
 @responses.activate
-def test_the_cluster_is_asked_once_a_minute_and_its_silence_is_no_error():
+def test_the_cluster_is_asked_once_a_minute_and_its_silence_is_no_error(clock):
     """A job that starts within a second is not asked about."""
-
-    class Clock:
-        now = 0.0
-
-        def monotonic(self):
-            return self.now
-
-        def time(self):
-            return self.now
-
-    clock = Clock()
     config = responses.get("http://pai/api/v1/jobs/a/config", json=CONFIG)
     clusters = responses.get("http://pai/api/v1/virtual-clusters", json=CLUSTERS)
     here = Cluster("http://pai", "anna", token="t0ken", api_version="v1", clock=clock)
     reasons = WaitingReasons(here.book)
     waits = JobStatus("a", JobState.WAITING, virtual_cluster="default")
     assert reasons.reason(waits) is None
-    assert reasons.idle(waits) == 1.0
-    clock.now = 1.0
+    assert reasons.idle(waits) == pytest.approx(1)
+    clock.advance(1)
     assert reasons.reason(waits) == "virtual cluster default has 2 of 8 GPUs free, the job wants 4"
-    clock.now = 60.0
+    clock.advance(59)
     assert reasons.reason(waits) is not None
     assert (config.call_count, clusters.call_count) == (1, 1)
-    clock.now = 61.0
+    clock.advance(1)
     responses.replace("GET", "http://pai/api/v1/virtual-clusters", status=500, json={"code": "UnknownError"})
     assert reasons.reason(waits) == "virtual cluster default has 2 of 8 GPUs free, the job wants 4"
     assert reasons.reason(JobStatus("a", JobState.RUNNING)) is None

@@ -66,37 +66,24 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("call", "path"), CALLS)
-def test_a_job_that_is_not_there_is_not_found(ltp, v2, call, path):
-    """After the 500 one question is asked, whose 404 names the job."""
+def test_the_second_question_tells_why_a_job_is_not_shown(ltp, v2, call, path):
+    """Its 404 names a missing job; a fault of the database, and an answer about the task, are faults."""
+    url = f"{ltp.url}/api/v2/jobs/admin~train{path}"
     with pytest.raises(JobNotFound) as caught:
         call(v2)
-    assert asked(ltp) == [JOB + path, QUESTION]
-    url = f"{ltp.url}/api/v2/jobs/admin~train{path}"
     assert str(caught.value) == f"GET {url}: Job admin~train is not found."
     assert (caught.value.status, caught.value.code) == (404, "NoJobError")
-
-
-@pytest.mark.parametrize(("call", "path"), CALLS)
-def test_a_job_whose_database_is_down_is_not_missing(ltp, v2, call, path):
-    """The same answer is a fault of the server then, whether the job is there or not."""
     ltp.database_down = True
     for there in (False, True):
-        ltp.calls.clear()
         if there:
             ltp.add("train")
         with pytest.raises(ServerFault, match="There is a problem with your database connection"):
             call(v2)
-        assert asked(ltp) == [JOB + path, QUESTION]
-
-
-@pytest.mark.parametrize(("call", "path"), CALLS)
-def test_a_database_that_answers_again_shows_the_job(ltp, v2, call, path):
-    """The second answer is about the task: the job is there, and what failed is the first question."""
-    ltp.add("train")
+    ltp.database_down = False
     ltp.fail("GET", f"train{path}$", 500, body=not_retrieved("admin~train").body)
     with pytest.raises(ServerFault, match=r"500 UnknownError: Failed to retrieve job admin~train\.$"):
         call(v2)
-    assert asked(ltp) == [JOB + path, QUESTION]
+    assert asked(ltp) == [JOB + path, QUESTION] * 4
 
 
 @cases("status body")

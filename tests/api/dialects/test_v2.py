@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
+from job_cases import protocol
 from mocked_rest import URL
 
 from luigi_pai.api.dialects.v2 import LogFile, V2Dialect
@@ -98,23 +99,7 @@ def test_what_many_jobs_lose_is_logged_once(v2, rest, caplog):
 def test_secrets_are_not_in_the_shown_document(v2, rest):
     """They are in what is sent."""
     rest.post(JOBS, status=202, json={"message": "ok"})
-    job = JobProtocol.from_dict(
-        {
-            "protocolVersion": 2,
-            "name": "p",
-            "type": "job",
-            "secrets": {"key": "hush-hush"},
-            "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "x"}],
-            "taskRoles": {
-                "main": {
-                    "instances": 1,
-                    "dockerImage": "image",
-                    "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0},
-                    "commands": ["echo <% $secrets.key %>"],
-                }
-            },
-        }
-    )
+    job = JobProtocol.from_dict(protocol("echo <% $secrets.key %>", secrets={"key": "hush-hush"}))
     assert "hush" not in repr(v2.document(job))
     v2.submit(job)
     assert b"hush-hush" in rest.calls[0].request.body
