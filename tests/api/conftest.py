@@ -6,6 +6,7 @@ import base64
 import contextlib
 import functools
 import json
+import math
 import os
 import signal
 import socket
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from luigi_pai.api.clock import Clock
+    from luigi_pai.api.watched import Update
+    from luigi_pai.api.watching import Watcher
 
 
 @functools.cache
@@ -84,6 +87,22 @@ def make_token() -> Callable[..., str]:
 def clock() -> MovableClock:
     """Return a clock that only the test moves."""
     return MovableClock()
+
+
+@pytest.fixture
+def follow(clock: MovableClock) -> Callable[..., list[Update]]:
+    """Step until nothing is watched any more, or for some seconds, and return the updates."""
+
+    def run(watcher: Watcher, seconds: float = math.inf) -> list[Update]:
+        updates: list[Update] = []
+        start = clock.monotonic()
+        while len(watcher) and clock.monotonic() + watcher.idle() < start + seconds:
+            assert clock.monotonic() < start + 100_000, f"still watching: {updates}"
+            clock.sleep(watcher.idle())
+            updates += watcher.step()
+        return updates
+
+    return run
 
 
 @pytest.fixture

@@ -17,36 +17,15 @@ from luigi_pai.errors import (
 HOUR, DAY = 3600.0, 86400.0
 
 
-@pytest.mark.parametrize(
-    ("state", "about", "requests"),
-    [
-        *[
-            (state, {"username": "admin", "createdTime": 1}, 1)
-            for state in ("SUCCEEDED", "FAILED", "STOPPED")
-        ],
-        *[
-            (state, {"username": "admin", "createdTime": 1}, 3)
-            for state in ("WAITING", "RUNNING", "STOPPING")
-        ],
-        *[(state, {"username": "admin", "createdTime": 1}, 3) for state in ("UNKNOWN", "HIBERNATING")],
-        ("SUCCEEDED", {}, 3),  # a mocked reply that does not say whose job it is may differ next time
-    ],
-)
+@cases("state about requests")
 def test_an_end_is_asked_for_once(new_cluster, rest, state, about, requests):
-    """A finished job never changes: it is remembered, and no request made for it again."""
+    """A finished job never changes: it is remembered by its name, and no request made for it again."""
     rest.get(f"{URL}/api/v1/jobs/j", json=reply(state, **about))
     cluster = new_cluster(URL)
     assert {cluster.job("j").status().raw_state for _ in range(3)} == {state}
     assert len(rest.calls) == requests
     assert (cluster.book.api.detector.known is None) == (about == {})
-
-
-def test_ends_are_remembered_by_name(new_cluster, rest):
-    """One job's end says nothing about another's."""
-    rest.get(f"{URL}/api/v1/jobs/j", json=reply("SUCCEEDED", username="admin", createdTime=1))
     rest.get(f"{URL}/api/v1/jobs/k", json={}, status=404)
-    cluster = new_cluster(URL)
-    cluster.job("j").status()
     with pytest.raises(JobNotFound):
         cluster.job("k").status()
 

@@ -119,8 +119,8 @@ LOGGED = [
 
 
 @pytest.mark.parametrize(("log", "shown"), LOGGED)
-def test_the_end_of_a_log_is_said(cluster, rest, log, shown):
-    """Without secrets of the job, which its log may repeat; a container without pai_runtime is told of."""
+def test_the_end_of_a_log_is_said_without_secrets(cluster, rest, log, shown):
+    """The secrets of a job mask what its log repeats of them; a container without pai_runtime is told of."""
     say_log(rest, log)
     lines = text_of(cluster, FAILED, secrets=["hush-hush", "hush-hush-2", ""]).splitlines()
     begin = lines.index("  last lines of worker[1]:") + 1

@@ -115,15 +115,16 @@ def test_a_token_refused_in_the_middle_is_renewed_unnoticed(serve, new_session, 
     ]
 
 
+def refusing(make_token, code, message):
+    """Return what accepts logins and refuses everything else."""
+    token = 200, {}, json.dumps({"token": make_token()})
+    refusal = 401, {}, json.dumps({"code": code, "message": message})
+    return lambda asked: token if asked.path == "/api/v1/token" else refusal
+
+
 def test_a_request_whose_new_token_is_refused_fails_after_one_more_login(serve, new_session, make_token):
     """The error does not blame the password; the next try sends the last token, and logs in once."""
-
-    def answer(asked):
-        if asked.path == "/api/v1/token":
-            return 200, {}, json.dumps({"token": make_token()})
-        return 401, {}, '{"code": "UnauthorizedUserError", "message": "Guest."}'
-
-    server = serve(answer)
+    server = serve(refusing(make_token, "UnauthorizedUserError", "Guest."))
     session = new_session(server.url)
     with pytest.raises(TokenLost) as caught:
         session.request(*POST, body={})
@@ -140,13 +141,7 @@ def test_a_request_whose_new_token_is_refused_fails_after_one_more_login(serve, 
 
 def test_a_401_for_another_reason_leads_to_no_more_logins(serve, new_session, make_token):
     """The error has the server's reason, and no advice that would not help."""
-
-    def answer(asked):
-        if asked.path == "/api/v1/token":
-            return 200, {}, json.dumps({"token": make_token()})
-        return 401, {}, '{"code": "AccountDisabledError", "message": "The account is disabled."}'
-
-    server = serve(answer)
+    server = serve(refusing(make_token, "AccountDisabledError", "The account is disabled."))
     with pytest.raises(
         AuthenticationError, match=r"AccountDisabledError: The account is disabled\.$"
     ) as caught:

@@ -108,21 +108,6 @@ def passed(clock):
     return lambda: clock.monotonic() - start
 
 
-@pytest.fixture
-def follow(clock):
-    """Step until nothing is watched any more, and return the updates."""
-
-    def run(watcher, limit=100_000):
-        updates, end = [], clock.monotonic() + limit
-        while len(watcher):
-            assert clock.monotonic() < end, f"still watching after {limit} s: {updates}"
-            clock.sleep(watcher.idle())
-            updates += watcher.step()
-        return updates
-
-    return run
-
-
 def status_of(name="j", state="WAITING", **about):
     return JobStatus(name, JobState.of(state), raw_state=state, **about)
 
@@ -209,17 +194,13 @@ def test_a_wall_clock_that_is_set_changes_nothing(scripted, follow, clock, passe
 # ---------------------------------------------------------------- updates
 
 
-def test_nothing_watched_is_nothing_to_do(scripted):
-    """An empty watcher waits for ever, and a step does nothing."""
-    watcher = Watcher(scripted("RUNNING"))
-    assert (watcher.idle(), watcher.step(), len(watcher)) == (math.inf, [], 0)
-
-
-def test_a_step_before_a_job_is_due_asks_nothing(scripted):
-    """Steps never sleep, so they may be too early."""
+def test_a_step_without_a_due_job_asks_nothing(scripted):
+    """Steps never sleep, so they may be too early; an empty watcher waits for ever."""
     cluster = scripted("RUNNING")
-    watcher = watching(cluster)
-    assert watcher.step() == []
+    watcher = Watcher(cluster)
+    assert (watcher.idle(), watcher.step(), len(watcher)) == (math.inf, [], 0)
+    watcher.add(status_of(), new=True)
+    assert (watcher.step(), len(watcher), "j" in watcher, "k" in watcher) == ([], 1, True, False)
     assert not cluster.asked
 
 

@@ -218,13 +218,7 @@ def test_the_list_is_one_for_a_family_of_processes(faulty, cluster, clock, in_fo
     assert faulty.lists == 2
 
 
-@dataclass
-class Claimed:
-    """A submission that was claimed for an array."""
-
-    number: int = 1
-    job: str = "train-array-0123456789ab"
-    has_failed: bool = False
+CLAIMED = Record(1, "train-array-0123456789ab")
 
 
 def test_an_array_that_appears_while_it_is_looked_for_is_not_one_without_the_point(cluster, monkeypatch):
@@ -237,11 +231,11 @@ def test_an_array_that_appears_while_it_is_looked_for_is_not_one_without_the_poi
         return ["train"]
 
     monkeypatch.setattr(type(cluster.book), "members", members)
-    entry = Search(cluster.book, "train").recorded(Claimed())
+    entry = Search(cluster.book, "train").recorded(CLAIMED)
     assert (entry.status, entry.void) == (None, False)
 
 
 def test_an_array_without_the_point_will_never_run_it(cluster, monkeypatch):
     """It was sent with fewer points than were claimed for it."""
     monkeypatch.setattr(type(cluster.book), "members", lambda *_: ["other"])
-    assert Search(cluster.book, "train").recorded(Claimed()).void
+    assert Search(cluster.book, "train").recorded(CLAIMED).void

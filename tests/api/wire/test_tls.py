@@ -72,21 +72,15 @@ def tls_server(context):
     return answer
 
 
-def test_an_unknown_ca_advises_verify(sockets, transport, certificate):
-    """Only a problem with a certificate advises to set verify; nothing advises to turn it off."""
+@pytest.mark.parametrize("bundle", [None, requests.certs.where()])
+def test_an_unknown_ca_advises_verify(sockets, transport, certificate, monkeypatch, bundle):
+    """A bundle of the environment, which replaces the usual CAs, is named; nothing advises to turn it off."""
+    if bundle:
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", bundle)
     url = f"https://127.0.0.1:{sockets(tls_server(certificate[1]))}"
+    source = " (CAs are read from the file of REQUESTS_CA_BUNDLE)" if bundle else ""
     assert str(failure(transport(url))) == (
-        f"the certificate of {url} was refused: self-signed certificate; {ADVICE}"
-    )
-
-
-def test_an_unknown_ca_names_the_bundle_of_the_environment(sockets, transport, certificate, monkeypatch):
-    """Where REQUESTS_CA_BUNDLE replaces the usual CAs, it is what is named."""
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", requests.certs.where())
-    url = f"https://127.0.0.1:{sockets(tls_server(certificate[1]))}"
-    assert str(failure(transport(url))) == (
-        f"the certificate of {url} was refused: self-signed certificate (CAs are read from the file of "
-        f"REQUESTS_CA_BUNDLE); {ADVICE}"
+        f"the certificate of {url} was refused: self-signed certificate{source}; {ADVICE}"
     )
 
 
