@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from api_cases import cases
 from mocked_rest import JOB, URL
 
 from luigi_pai.api.cluster import Cluster
@@ -24,20 +25,17 @@ from luigi_pai.jobspec.job import PaiJob, TaskRole
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 
-# ---------------------------------------------------------------- the setting, the repr
+# ---------------------------------------------------------------- the settings
 
 
-def test_an_unknown_api_version_is_refused(new_cluster):
-    """By name."""
-    with pytest.raises(ValueError, match=r"^api_version = 'v3' is not valid; use auto, v1 or v2$"):
-        new_cluster(api_version="v3")
-
-
-def test_the_repr_shows_no_secret(new_cluster):
-    """Where and who."""
+def test_a_cluster_shows_no_secret(new_cluster):
+    """Its repr says where and who; the password may follow the name, and an unknown API version is named."""
     cluster = new_cluster(URL, password="hush-hush", token="hush-token")
     assert repr(cluster) == "Cluster('http://pai.test:9186', 'admin')"
     assert "hush" not in repr(vars(cluster))
+    assert Cluster("http://pai.test:9186", "anna", "hers").book.api.session.account.password == "hers"
+    with pytest.raises(ValueError, match=r"^api_version = 'v3' is not valid; use auto, v1 or v2$"):
+        new_cluster(api_version="v3")
 
 
 def test_a_job_that_cannot_run_is_not_sent(new_cluster, rest):
@@ -104,10 +102,6 @@ def test_the_dialect_is_learned_once_by_a_family_of_processes(faulty, new_cluste
     in_forks(process, 3, meanwhile=process)
     assert cluster.book.api.dialect.version == "v2"
     assert (faulty.dialect_questions, faulty.logins) == (1, 1)
-
-
-def test_a_password_may_follow_the_name():
-    assert Cluster("http://pai.test:9186", "anna", "hers").book.api.session.account.password == "hers"
 
 
 def test_a_protocol_on_a_v1_cluster_advises_no_setting_that_nobody_wrote(faulty, new_cluster):
@@ -191,7 +185,7 @@ def test_many_threads_and_a_fork_submit_each_job_once(faulty, new_cluster, in_fo
 def test_the_error_of_an_unknown_virtual_cluster_lists_the_known_ones(
     new_cluster, rest, api_version, status, code
 ):
-    """A typing error is seen at once."""
+    """A typing error is seen at once; where they cannot be asked for, the refusal is what counts."""
     message = "User admin is not allowed to do operation in virtual cluster nope"
     rest.post(f"{URL}/api/{api_version}/jobs", json={"code": code, "message": message}, status=status)
     rest.get(f"{URL}/api/{api_version}/virtual-clusters", json={"vc2": {}, "default": {}})
@@ -201,35 +195,13 @@ def test_the_error_of_an_unknown_virtual_cluster_lists_the_known_ones(
         f"{message}; check virtual_cluster of the task; this cluster has: default, vc2"
     )
     assert (caught.value.status, caught.value.code) == (status, code)
-
-
-def test_virtual_clusters_that_cannot_be_asked_for_hide_no_error(new_cluster, rest):
-    """The refusal is what counts."""
-    error = {"code": "NoVirtualClusterError", "message": "Virtual cluster nope is not found."}
-    rest.post(f"{URL}/api/v1/jobs", json=error, status=404)
-    rest.get(f"{URL}/api/v1/virtual-clusters", status=500)
-    with pytest.raises(PaiHttpError, match=r"is not found; check virtual_cluster of the task$"):
-        new_cluster(URL, token="t", api_version="v1").submit(JOB)
-
-
-PAGE = "<html>Please sign in</html>"
+    rest.replace("GET", f"{URL}/api/{api_version}/virtual-clusters", status=500)
+    with pytest.raises(PaiHttpError, match=r"; check virtual_cluster of the task$"):
+        new_cluster(URL, token="t", api_version=api_version).submit(JOB)
 
 
 @pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"kind": "refused"},
-        {"kind": "reset"},
-        {"kind": "truncated"},
-        {"kind": 200, "body": PAGE},
-        {"kind": 200, "body": b"{}"},
-        {"kind": 429, "body": "Too many requests"},
-        {"kind": 500, "body": {"code": "ECONNREFUSED", "message": "connect ECONNREFUSED 10.0.0.7:9748"}},
-        {"kind": 503, "body": PAGE},
-    ],
-    ids=lambda fault: f"{fault['kind']}",
-)
+@cases("fault")
 def test_a_stop_is_repeated(faulty, known_cluster, release, fault):
     """It changes nothing to ask twice; a page, or an empty object, is no answer of the server."""
     faulty.release = release

@@ -122,15 +122,7 @@ def refusal(clock, reset_in, retry_after):
     return headers if retry_after is None else headers | {"Retry-After": f"{retry_after:.0f}"}
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"X-RateLimit-Remaining": "none", "X-RateLimit-Reset": "soon"},
-        {"X-RateLimit-Remaining": "0"},
-        {"X-RateLimit-Remaining": "nan", "X-RateLimit-Reset": "inf"},
-        {"X-RateLimit-Limit": "600"},
-    ],
-)
+@cases("headers")
 def test_headers_that_say_nothing_stop_nothing(limits, headers):
     """Nor what is no number."""
     limits.record(Kind.CALL, headers)

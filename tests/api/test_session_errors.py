@@ -33,7 +33,7 @@ IS_IT = "is @ (pai_url in [OpenPai]) the rest-server? Its port is usually 9186, 
 
 @cases("method status headers body expected requests")
 def test_a_response_is_an_error(serve, new_session, method, status, headers, body, expected, requests):
-    """An error that repeats a password or token shows ****** instead; a gateway's fault of a GET is retried."""
+    """An error that repeats a password or token shows ******; a gateway's fault of a GET is retried."""
     server = serve(lambda _: (status, headers, body))
     session = new_session(server.url, token="secret-token", password="admin-password")
     with pytest.raises(PaiApiError) as caught:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from faulty_pai import PASSWORD, FaultyPai
 from luigi_process import run_pipeline
-from shut_door import ShutDoor
 
 pytestmark = pytest.mark.slow
 
@@ -73,10 +74,9 @@ def test_six_workers_share_the_request_limit(server, tmp_path):
     assert server.count_answers(429) == 0
 
 
-def test_an_address_without_a_server_is_not_asked_fifty_times(tmp_path):
+def test_an_address_without_a_server_is_not_asked_fifty_times(server, tmp_path):
     """Where nobody answers, the first tasks find out and the others are told."""
-    door = ShutDoor()
-    result = run_pipeline(tmp_path, openpai(door.url), "apart", count=50, workers=1)
-    door.close()
+    server.fail("*", "", "reset", times=math.inf)
+    result = run_pipeline(tmp_path, openpai(server.url), "apart", count=50, workers=1)
     assert not result.done
-    assert 1 <= door.attempts <= 5
+    assert 1 <= server.connections <= 5
