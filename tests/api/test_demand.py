@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import responses
+from api_cases import cases
 
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.jobspec.demand import Demand, free_in, oversize_warning, shortage
@@ -19,9 +20,9 @@ def cluster_with(**used):
     }
 
 
-def v1_config(number=1, gpus=0, cpus=1, memory=100, **further):
+def v1_config(number=1, gpus=0, cpus=1, memory=100):
     role = {"name": "main", "taskNumber": number, "gpuNumber": gpus, "cpuNumber": cpus, "memoryMB": memory}
-    return {"jobName": "a", "taskRoles": [role], **further}
+    return {"jobName": "a", "taskRoles": [role]}
 
 
 def protocol(instances, gpu, *, gang=True):
@@ -31,27 +32,12 @@ def protocol(instances, gpu, *, gang=True):
     return {"protocolVersion": 2, "name": "a", "taskRoles": {"w": role}, **extras}
 
 
-@pytest.mark.parametrize(
-    ("config", "used", "text"),
-    [
-        (v1_config(2, gpus=2), {"GPUs": 6}, "has 2 of 8 GPUs free, the job wants 4"),
-        (v1_config(gpus=4), {"GPUs": 4}, None),
-        (v1_config(cpus=4), {"vCores": 63}, "has 1 of 64 CPUs free, the job wants 4"),
-        (v1_config(memory=200), {"memory": 900}, "has 100 of 1000 MB of memory free, the job wants 200"),
-        (
-            v1_config(gpus=9, cpus=60),
-            {"vCores": 60},
-            "has 8 GPUs in all, the job wants 9; it can never start there",
-        ),
-        (protocol(3, 2), {"GPUs": 4}, "has 4 of 8 GPUs free, the job wants 6"),
-        (protocol(3, 2, gang=False), {"GPUs": 4}, None),
-        (protocol(3, 2, gang=False), {"GPUs": 7}, "has 1 of 8 GPUs free, the job wants 2"),
-    ],
-)
+@cases("config used text")
 def test_what_is_free_and_what_is_wanted(config, used, text):
     """Of a gang all its instances together; without, one instance."""
     expected = None if text is None else f"virtual cluster default {text}"
-    assert shortage(Demand.of_config(config), cluster_with(**used)) == expected
+    document = protocol(**config) if "instances" in config else v1_config(**config)
+    assert shortage(Demand.of_config(document), cluster_with(**used)) == expected
 
 
 @pytest.mark.parametrize("number", [10**400, 1e308, float("inf"), float("nan"), -(10**400), "2", True])
@@ -61,18 +47,7 @@ def test_a_number_that_no_job_or_cluster_can_have_is_ignored(number):
     assert shortage(demand, cluster_with(GPUs=number)) is None
 
 
-IN_USE = {"GPUs": 6, "vCores": 1, "memory": 1}
-SHARE = {"capacity": 50, "maxCapacity": 100, "usedCapacity": 93.75}
-
-
-@pytest.mark.parametrize(
-    ("about", "has"),
-    [
-        ({"numPendingJobs": 2, "resourcesUsed": IN_USE}, "6 GPUs in use, 2 jobs pending"),
-        ({**SHARE, "numPendingJobs": 1}, "93.8 % of its 50 % of the cluster in use, 1 job pending"),
-        ({**SHARE, "resourcesUsed": IN_USE}, "93.8 % of its 50 % of the cluster in use, 6 GPUs in use"),
-    ],
-)
+@cases("about has")
 def test_releases_that_do_not_say_what_there_is(about, has):
     """To 0.13 there are no totals, but the share of the cluster, and how much of it is in use."""
     text = f"virtual cluster default has {has}; the job wants 4 GPUs"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from api_cases import cases
 
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, deciding_task, job_failure
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
@@ -137,14 +138,7 @@ def test_a_log_that_is_not_to_be_had(cluster, rest, status):
     assert "last lines" not in text_of(cluster, FAILED)
 
 
-@pytest.mark.parametrize(
-    ("logs", "said"),
-    [
-        ({"stdout": None}, None),  # a log server that is not to be reached
-        ({"stdout": "no", "stderr": "the error", "runtime.log": "no"}, "the error"),
-        ({"all": "\n", "runtime.log": "cannot fetch"}, "cannot fetch"),  # before the command said anything
-    ],
-)
+@cases("logs said")
 def test_the_log_that_says_most_is_taken(cluster, rest, logs, said):
     """Both streams if there is such a log, else the errors, else the runtime's; no address is shown."""
     places = [{"name": name, "uri": f"http://10.0.0.1:9103/{name}?token=abc"} for name in logs]

@@ -44,23 +44,16 @@ def test_requests_go_below_the_path_of_pai_url(serve, new_session, make_token):
 # ---------------------------------------------------------------- token
 
 
-@pytest.mark.parametrize(
-    ("call", "wants_token", "asked"),
-    [
-        (GET, ("POST",), "GET GET GET"),  # reading needs no login on releases that want none
-        (GET, ("GET",), "GET login GET GET GET"),  # from 1.0 on it does: after the 401
-        (POST, ("POST",), "login POST POST POST"),
-    ],
-)
+@cases("method wants_token asked")
 def test_a_token_is_asked_for_once_and_where_it_is_wanted(
-    serve, new_session, make_token, call, wants_token, asked
+    serve, new_session, make_token, method, wants_token, asked
 ):
     """Many calls need one login."""
     token = make_token()
     server = rest_server(serve, [token], wants_token=wants_token)
     session = new_session(server.url)
     for _ in range(3):
-        session.request(*call, authorize=call is POST)
+        session.request(*(POST if method == "POST" else GET), authorize=method == "POST")
     paths = ["login" if one.path.endswith("/token") else one.method for one in server.asked]
     assert " ".join(paths) == asked
     sent = server.asked[-1].headers.get("Authorization")

@@ -81,23 +81,11 @@ def test_a_status_is_identified_by_owner_and_birth(username, created_ms, identif
     assert status.identified is identified
 
 
-@pytest.mark.parametrize(
-    ("about", "line"),
-    [
-        ({"state": JobState.RUNNING}, "RUNNING"),
-        ({"state": JobState.UNKNOWN, "raw_state": "HIBERNATING"}, "HIBERNATING"),
-        ({"state": JobState.RUNNING, "tasks": (TaskStatus("m", 0),)}, "RUNNING, 1 task"),
-        (
-            {"state": JobState.RUNNING, "tasks": (TaskStatus("m", 0),) * 2, "retries": 3},
-            "RUNNING, 2 tasks, retry 3",
-        ),
-        ({"state": JobState.WAITING, "virtual_cluster": "vc1"}, "WAITING, waiting in virtual cluster vc1"),
-        ({"state": JobState.RUNNING, "virtual_cluster": "vc1"}, "RUNNING"),
-    ],
-)
+@cases("about line")
 def test_a_summary_is_one_line(about, line):
     """State, tasks, retries, and where it waits: what Luigi's page shows."""
-    assert JobStatus("j", **about).summary() == line
+    tasks = (TaskStatus("m", 0),) * about.get("tasks", 0)
+    assert JobStatus("j", **about | {"state": JobState(about["state"]), "tasks": tasks}).summary() == line
 
 
 ARRAY = JobStatus(

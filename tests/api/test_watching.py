@@ -294,32 +294,13 @@ def test_a_deadline_is_kept_to_the_second(scripted, follow):
     ]
 
 
-HOUR_MS = 3_600_000
-HAS_RUN = [
-    {"state": "WAITING", "retries": 1},
-    {"state": "WAITING", "launched_ms": 1},
-    {"state": "RETRY_PENDING"},
-]
-
-
-@pytest.mark.parametrize(
-    ("about", "seconds"),
-    [
-        ({"state": "WAITING"}, 0),
-        *[(about, 60) for about in HAS_RUN],
-        ({"state": "RUNNING", "launched_ms": 1}, 0),
-        ({"state": "RUNNING", "launched_ms": 1, "retries": 1, "tasks": (TaskStatus("main", 0),)}, 0),
-        ({"state": "RUNNING", "launched_ms": 1, "retries": 1}, 60),
-        ({"state": "COMPLETING", "launched_ms": 1}, None),
-    ],
-)
+@cases("about seconds")
 def test_a_job_taken_over_has_the_time_that_is_left(scripted, follow, clock, passed, about, seconds):
     """One that has run, and waits again, has been queued for less than since its submission."""
-    now_ms = int(clock.time() * 1000)
-    state, more = about["state"], {key: value for key, value in about.items() if key != "state"}
-    if "launched_ms" in more:
-        more["launched_ms"] = now_ms - HOUR_MS
-    status = status_of(state=state, created_ms=now_ms - HOUR_MS, **more)
+    hour_ago = int(clock.time() * 1000) - 3_600_000
+    started = {"launched_ms": hour_ago} if "launched_ms" in about else {}
+    tasks = (TaskStatus("main", 0),) * about.get("tasks", 0)
+    status = status_of(**about | {"created_ms": hour_ago, "tasks": tasks} | started)
     cluster = scripted(lambda _: "SUCCEEDED" if passed() > 200 else status)
     watcher = Watcher(cluster)
     watcher.add(status, queue_timeout=60, run_timeout=60)
