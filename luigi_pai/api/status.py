@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.durations import duration, moment
 from luigi_pai.notebook import Link, html_table
@@ -293,7 +293,8 @@ def _instance_status(array: JobStatus, task: TaskStatus | None) -> JobStatus:
     if task is None:
         return replace(array, state=state, raw_state=state.value, tasks=())
     code = task.exit_code if state.finished else None
-    report = ("diagnostics", "exit_type", "exit_reason", "exit_solution")
+    fields = ("diagnostics", "exit_type", "exit_reason", "exit_solution")
+    report: dict[str, Any] = {name: getattr(task, name) if code else None for name in fields}
     return replace(
         array,
         state=state,
@@ -304,7 +305,7 @@ def _instance_status(array: JobStatus, task: TaskStatus | None) -> JobStatus:
         completed_ms=task.completed_ms,
         exit_task=(task.role, task.index) if code else None,
         tasks=(task,),
-        **{name: getattr(task, name) if code else None for name in report},
+        **report,
     )
 
 
