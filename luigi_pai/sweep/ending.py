@@ -76,7 +76,7 @@ class Ending:
         ended = replace(self.entry, status=self.update.status, posted=False)
         try:
             if is_news:
-                work.book.take(work.name, ended)
+                work.book.record_entry(work.name, ended)
             self.unrecorded = not record(work, evidence, ended, watched=is_news, retry=retry)
         except Exception as error:  # noqa: BLE001  raised again by ended()
             self.error = error

@@ -229,9 +229,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
         Raises:
             PaiJobError: see ``result``.
         """
-        if work.book.known(work.name) is None and decision(work) == Submit(1):
+        if work.book.cached_entry(work.name) is None and decision(work) == Submit(1):
             raise PaiJobError(f"{self} has no result, because it has not run: there is no job {work.name!r}")
-        last = work.book.known(work.name)
+        last = work.book.cached_entry(work.name)
         if last is not None and last.status is not None and last.status.state is JobState.FAILED:
             raise PaiJobError(f"{self} has no result, because its job {last.job!r} has failed")
         empty = NoResult()

@@ -168,6 +168,6 @@ def _others(work: Work, key: tuple[str, str]) -> Iterator[Work]:
     for origin in users:
         if origin is not own:
             other = work.from_origin(origin)
-            known = work.book.known(other.name)
+            known = work.book.cached_entry(other.name)
             if known is None or not known.failed:
                 yield other

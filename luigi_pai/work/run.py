@@ -176,7 +176,7 @@ class Run:
         if update.outcome is not Outcome.LOST:
             ended = replace(job.entry_of(member, update.status), posted=False)
             if is_news:
-                work.book.take(work.name, ended)
+                work.book.record_entry(work.name, ended)
             retry = Retry(api.polling.patience, api.clock, f"job {job.name}", sleep=self._sleep)
             record(work, self._evidence, ended, watched=is_news, retry=retry)
         error = failure_of(work, update, next_step=self._next_step(update))

@@ -130,7 +130,7 @@ class Submitter:
         self._in_flight.add(job)
         job.status = status
         if array is None:
-            book.posted(first.work.name, first.number, status)
+            book.record_posted(first.work.name, first.number, status)
         else:
             book.record_members(name, [member.own_name for member in claimed])
         return Submitted(job, [member for member in members if member not in claimed])

@@ -81,7 +81,7 @@ def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
     faulty.limits = {}
     cluster.reset()
     assert cluster.book.api.dialect.version == "v1"
-    assert cluster.book.known("a") is None
+    assert cluster.book.cached_entry("a") is None
     with pytest.raises(JobNotFound):
         cluster.job("a").status()
     assert cluster.list() == []

@@ -169,7 +169,7 @@ def test_a_server_that_turns_out_to_speak_v2(faulty, cluster, posted, release):
     with pytest.raises(PaiHttpError):
         posted("a.b")
     assert cluster.book.api.dialect.version == "v2"
-    assert cluster.book.known("a.b") is None
+    assert cluster.book.cached_entry("a.b") is None
     name = cluster.book.job_name("a.b", 1)
     assert name == v2_name("a.b") != "a.b"
     assert posted(name).succeeded

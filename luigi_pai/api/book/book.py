@@ -108,7 +108,7 @@ class Book(Statuses):
             with self._shared.update() as state:
                 state[UNREACHABLE] = [self.api.clock.monotonic(), str(error)]
             raise
-        self.take(name, entry)
+        self.record_entry(name, entry)
         return entry
 
     def holder(self, name: str, number: int, sleep: Callable[[float], None] | None = None) -> Entry | None:
@@ -117,20 +117,20 @@ class Book(Statuses):
         entry = search.look_up(number, single=True)
         if entry is not None and entry.failed:
             entry = search.later_than(entry)
-        self.take(name, entry)
+        self.record_entry(name, entry)
         return entry
 
-    def known(self, name: str) -> Entry | None:
+    def cached_entry(self, name: str) -> Entry | None:
         """Return the last recorded entry of a piece of work, however old it is; None if there is no entry."""
         return self._answers.get(self._key(name), (0.0, None))[1]
 
-    def posted(self, name: str, number: int, status: JobStatus) -> Entry:
+    def record_posted(self, name: str, number: int, status: JobStatus) -> Entry:
         """Record a submission that this process has just posted as a separate job; return the new entry."""
         entry = Entry(number, self.job_name(name, number), status, posted=True)
-        self.take(name, entry)
+        self.record_entry(name, entry)
         return entry
 
-    def take(self, name: str, entry: Entry | None) -> None:
+    def record_entry(self, name: str, entry: Entry | None) -> None:
         """Record the newest submission of a piece of work; ``None`` means that there is no submission."""
         self._answers.put(self._key(name), (self.api.clock.monotonic(), entry))
 
