@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from email.utils import formatdate
+
 import pytest
 from api_cases import cases
 from mocked_rest import URL, reply
@@ -9,6 +11,7 @@ from mocked_rest import URL, reply
 from luigi_pai import reset_clusters
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.registry import CLUSTERS
+from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.errors import (
     JobNotFound,
     RateLimited,
@@ -117,6 +120,17 @@ def test_the_clusters_of_a_process_are_one_for_each_settings(monkeypatch):
 
 
 # ---------------------------------------------------------------- how long a server knows a job
+
+
+@pytest.mark.parametrize("ahead", [-3600, 0, 3600])
+def test_the_clock_of_the_server_tells_whether_a_job_was_there_before(new_cluster, rest, clock, ahead):
+    """A job of 100 s before, or of now; the two clocks may differ by an hour."""
+    now = clock.time()
+    rest.get(f"{URL}/api/v1/", headers={"Date": formatdate(now + ahead, usegmt=True)})
+    server = new_cluster(URL, clock=clock).server
+    for age, expected in ((100, True), (0, False)):
+        status = JobStatus("j", JobState.RUNNING, created_ms=int((now + ahead - age) * 1000))
+        assert server.existed_before(status, now) == expected
 
 
 @cases("release seconds")

@@ -12,7 +12,7 @@ from luigi_pai.api.polling import Polling
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken, ServerFault
 from luigi_pai.jobspec.job import PaiJob, TaskRole
-from luigi_pai.jobspec.names import attempt_name
+from luigi_pai.jobspec.names import array_name, attempt_name
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
@@ -216,6 +216,30 @@ def test_the_list_is_one_for_a_family_of_processes(faulty, cluster, clock, in_fo
     clock.advance(11)
     child(0)
     assert faulty.lists == 2
+
+
+def test_work_that_no_list_shows_is_unlisted(faulty, known_cluster, clock):
+    """Neither under its names, nor in an array that may contain it, for as long as the list is a new one."""
+    faulty.release = "1.8.0"
+    array = array_name(["rate-1", "rate-2"])
+    for name in (array, "old", "again__attempt2"):
+        faulty.add(name)
+    book = known_cluster().book
+
+    def unlisted(*, is_corrected=True):
+        names = ("rate-1", "rate-9", "old", "again", "new")
+        return [name for name in names if book.is_unlisted(name, is_corrected=is_corrected)]
+
+    assert unlisted() == []
+    assert book.listed_number("new", is_needed=True) == 0
+    assert unlisted() == unlisted(is_corrected=False) == ["new"]
+    book.record_members(array, ["rate-1", "rate-2"])
+    clock.advance(3)
+    assert unlisted(is_corrected=False) == []
+    book.statuses(["old"])
+    assert unlisted() == unlisted(is_corrected=False) == ["rate-9", "new"]
+    book.api.dialect.whole_lists = False  # as on LTP
+    assert unlisted(is_corrected=False) == []
 
 
 CLAIMED = Record(1, "train-array-0123456789ab")

@@ -140,8 +140,8 @@ def reply(body: str):
 TAGGED = '{"name": "a", "tags": [' + ", ".join(['"ab"'] * 30) + "]}"
 LISTS = [  # a list of jobs, and what is said of it
     (lambda: rows(100_000), "100000"),
-    (lambda: f"[{'{},' * 22_000_000}1]", "is not accepted: its list has more than 48 MiB"),
-    (lambda: f"[{'{},' * 16_000_000}1]", "is not accepted: its list has more than 200,000 entries"),
+    (lambda: f"[{'{},' * 17_000_000}1]", "is not accepted: its list has more than 48 MiB"),
+    (lambda: f"[{'{},' * 5_000_000}1]", "is not accepted: its list has more than 200,000 entries"),
     (lambda: f"[{'[[]],' * 800_000}1]", "is not accepted: it has more than 500,000 values"),
     (
         lambda: f"[{','.join([TAGGED] * 200_000)}]",
