@@ -102,45 +102,6 @@ class RetryDecision:
     counted: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class LauncherRules:
-    """The rules of one launcher.
-
-    Attributes:
-        exit_stopped: exit code of a job that a user stopped.
-        stopped_text: diagnostics of a job that a user stopped.
-        stopped_codes: the exit codes with which a job's state is STOPPED (not FAILED).
-        exit_type: returns the launcher's type of an exit code, such as ``NON_TRANSIENT`` or ``Failed``.
-        decide_retry: decides whether to retry, given the retry limit, the exit code, and the number of
-            retries that have counted against the limit.
-        container_id: returns the id of a task's container, given the application id of the attempt and
-            the task's number within the attempt, from 0.
-        shows_stopping: whether a job that is being stopped has the state STOPPING; if False, it has RUNNING.
-        exit_lost: exit code of an attempt whose processes vanished without exit codes; None if it gets none.
-        exit_attempt_over: exit code of a task that was running when its attempt ended; None if it gets none.
-        exit_no_ports: exit code of an attempt that got no ports; None if the job waits for ports instead.
-        has_events: whether events of jobs are recorded.
-    """
-
-    exit_stopped: int
-    stopped_text: str
-    stopped_codes: tuple[int, ...]
-    exit_type: Callable[[int], str]
-    decide_retry: Callable[[int, int, int], RetryDecision]
-    container_id: Callable[[str, int], str]
-    shows_stopping: bool = False
-    exit_lost: int | None = None
-    exit_attempt_over: int | None = None
-    exit_no_ports: int | None = None
-    has_events: bool = False
-
-    def ended_state(self, exit_code: int | None) -> str:
-        """Return the state of a job, attempt or task that ended: SUCCEEDED, STOPPED or FAILED."""
-        if exit_code == 0:
-            return "SUCCEEDED"
-        return "STOPPED" if exit_code in self.stopped_codes else "FAILED"
-
-
 _EXIT_STOPPED = 214
 _EXITS_TRANSIENT = (137, 143, 154, 205)
 """The exit codes of failures that are always retried. For 137 (SIGKILL), 143 (SIGTERM) and 154 the launcher
@@ -157,7 +118,7 @@ _EXIT_TYPES = {
 }
 
 
-def _type_on_yarn(exit_code: int) -> str:
+def _exit_type_on_yarn(exit_code: int) -> str:
     return _EXIT_TYPES.get(exit_code, "UNKNOWN")
 
 
@@ -165,7 +126,7 @@ def _decide_by_type(retry_count: int, exit_code: int, counted_retries: int) -> R
     """Decide by the exit type whether to retry. retryCount -1 sets no limit, -2 also retries a success."""
     if retry_count == _RETRY_ALWAYS:
         return RetryDecision(retry=True, counted=True)
-    kind = _type_on_yarn(exit_code)
+    kind = _exit_type_on_yarn(exit_code)
     if kind == "TRANSIENT_NORMAL":
         return RetryDecision(retry=True)
     if kind != "UNKNOWN":
@@ -177,16 +138,6 @@ def _decide_by_type(retry_count: int, exit_code: int, counted_retries: int) -> R
 def _yarn_id(application_id: str, number: int) -> str:
     container = application_id.replace("application", "container")
     return f"{container}_01_{number + _FIRST_CONTAINER:06d}"
-
-
-_FRAMEWORK_LAUNCHER = LauncherRules(
-    exit_stopped=_EXIT_STOPPED,
-    stopped_text="UserApplication killed due to StopFrameworkRequest",
-    stopped_codes=(_EXIT_STOPPED,),
-    exit_type=_type_on_yarn,
-    decide_retry=_decide_by_type,
-    container_id=_yarn_id,
-)
 
 
 def _decide_by_spec(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
@@ -205,19 +156,12 @@ def _decide_by_spec(retry_count: int, exit_code: int, counted_retries: int) -> R
     return RetryDecision(retry=unlimited or counted_retries < retry_count, counted=True)
 
 
-FRAMEWORK_CONTROLLER = LauncherRules(
-    exit_stopped=EXIT_STOPPED,
-    stopped_text="User has requested to stop the Framework",
-    stopped_codes=(EXIT_STOPPED, EXIT_JOB_ENDED),
-    shows_stopping=True,
-    exit_lost=EXIT_LOST,
-    exit_attempt_over=EXIT_JOB_ENDED,
-    exit_no_ports=_EXIT_NO_PORTS,
-    exit_type=lambda exit_code: "Failed" if exit_code else "Succeeded",
-    decide_retry=_decide_by_spec,
-    container_id=lambda _application_id, _number: str(uuid.uuid4()),
-    has_events=True,
-)
+def _exit_type_on_kubernetes(exit_code: int) -> str:
+    return "Failed" if exit_code else "Succeeded"
+
+
+STOPPED_MESSAGE = "User has requested to stop the Framework"
+"""FrameworkController's diagnostics of a job that a user stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,9 +173,21 @@ class Release:
     Attributes:
         name: its usual name.
         api: ``v1`` or ``v2``, the API that its jobs are submitted to.
-        launcher: the rules by which its launcher treats exit codes, retries and events.
         log_streams: the names of a task's logs.
         spec_release: the release by whose rules ``luigi_pai.jobspec`` checks a job.
+        exit_stopped: exit code of a job that a user stopped.
+        stopped_message: diagnostics of a job that a user stopped.
+        stopped_codes: the exit codes with which a job's state is STOPPED (not FAILED).
+        exit_type: returns the launcher's type of an exit code, such as ``NON_TRANSIENT`` or ``Failed``.
+        decide_retry: decides whether to retry, given the retry limit, the exit code, and the number of
+            retries that have counted against the limit.
+        container_id: returns the id of a task's container, given the application id of the attempt and
+            the task's number within the attempt, from 0.
+        shows_stopping: whether a job that is being stopped has the state STOPPING; if False, it has RUNNING.
+        exit_lost: exit code of an attempt whose processes vanished without exit codes; None if it gets none.
+        exit_attempt_over: exit code of a task that was running when its attempt ended; None if it gets none.
+        exit_no_ports: exit code of an attempt that got no ports; None if the job waits for ports instead.
+        has_events: whether events of jobs are recorded.
         window_of_each_key: whether the window of a request limit starts with the first request of an address
             or user, and ``Retry-After`` is the rest of the window; if False, the first window starts with the
             server, and ``Retry-After`` is a whole window.
@@ -249,9 +205,19 @@ class Release:
 
     name: str
     api: str
-    launcher: LauncherRules
     log_streams: tuple[str, ...]
     spec_release: str
+    exit_stopped: int
+    stopped_message: str
+    stopped_codes: tuple[int, ...]
+    exit_type: Callable[[int], str]
+    decide_retry: Callable[[int, int, int], RetryDecision]
+    container_id: Callable[[str, int], str]
+    shows_stopping: bool = False
+    exit_lost: int | None = None
+    exit_attempt_over: int | None = None
+    exit_no_ports: int | None = None
+    has_events: bool = False
     window_of_each_key: bool = False
     has_hdfs: bool = False
     version: str = ""
@@ -261,23 +227,44 @@ class Release:
     job_types: bool = False
     started_by_site: frozenset[str] = frozenset()
 
+    def ended_state(self, exit_code: int | None) -> str:
+        """Return the state of a job, attempt or task that ended: SUCCEEDED, STOPPED or FAILED."""
+        if exit_code == 0:
+            return "SUCCEEDED"
+        return "STOPPED" if exit_code in self.stopped_codes else "FAILED"
+
 
 OPENPAI_0_7_1 = Release(
     name="OpenPAI 0.7.1",
     api="v1",
-    launcher=_FRAMEWORK_LAUNCHER,
     log_streams=("stdout", "stderr"),
     spec_release="0.7.1",
+    exit_stopped=_EXIT_STOPPED,
+    stopped_message="UserApplication killed due to StopFrameworkRequest",
+    stopped_codes=(_EXIT_STOPPED,),
+    exit_type=_exit_type_on_yarn,
+    decide_retry=_decide_by_type,
+    container_id=_yarn_id,
     has_hdfs=True,
 )
 
 OPENPAI_1_8 = Release(
     name="OpenPAI 1.8",
     api="v2",
-    launcher=FRAMEWORK_CONTROLLER,
     log_streams=("stdout", "stderr", "runtime"),
-    version="v1.8.0",
     spec_release="1.8.0",
+    version="v1.8.0",
+    exit_stopped=EXIT_STOPPED,
+    stopped_message=STOPPED_MESSAGE,
+    stopped_codes=(EXIT_STOPPED, EXIT_JOB_ENDED),
+    exit_type=_exit_type_on_kubernetes,
+    decide_retry=_decide_by_spec,
+    container_id=lambda _application_id, _number: str(uuid.uuid4()),
+    shows_stopping=True,
+    exit_lost=EXIT_LOST,
+    exit_attempt_over=EXIT_JOB_ENDED,
+    exit_no_ports=_EXIT_NO_PORTS,
+    has_events=True,
 )
 
 LTP_1_5 = replace(

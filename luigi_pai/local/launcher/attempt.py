@@ -170,7 +170,7 @@ class AttemptRun:
         if self.job.gang or task.exit_code is None:
             return None
         limit = self._roles[task.role]["taskRetryCount"]
-        decision = self.job.release.launcher.decide_retry(limit, task.exit_code, task.counted_retries)
+        decision = self.job.release.decide_retry(limit, task.exit_code, task.counted_retries)
         if not decision.retry:
             return None
         number = task.number + 1
@@ -231,7 +231,7 @@ def begin_attempt(
         names = [(role["name"], index) for role in job.roles for index in range(role["taskNumber"])]
         tasks = [
             Task(
-                container_id=job.release.launcher.container_id(app_id, number),
+                container_id=job.release.container_id(app_id, number),
                 attempt_id=attempt.id,
                 role=role,
                 index=index,

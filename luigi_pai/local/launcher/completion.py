@@ -1,7 +1,7 @@
 """The end of attempts and jobs: when they end, their results, the saved records, and the retried jobs.
 
 The rules are in the user manual of OpenPAI 0.7's launcher, and 1.8 has the same rules. The release's
-`LauncherRules.decide_retry` decides whether there is another attempt.
+`Release.decide_retry` decides whether there is another attempt.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _complete_job(job: Job, exit_code: int, diagnostics: str | None, services: S
     job.sub_state = COMPLETED
     job.completed = now_ms()
     job.exit_code = exit_code
-    job.exit_type = job.release.launcher.exit_type(exit_code)
+    job.exit_type = job.release.exit_type(exit_code)
     job.diagnostics = diagnostics
     services.store.save_job(job)
     services.store.delete_secrets(job)
@@ -92,8 +92,7 @@ def _complete_job(job: Job, exit_code: int, diagnostics: str | None, services: S
 
 def complete_stopped_job(job: Job, services: Services) -> None:
     """Save that a job has ended because a user stopped it."""
-    launcher = job.release.launcher
-    _complete_job(job, launcher.exit_stopped, launcher.stopped_text, services)
+    _complete_job(job, job.release.exit_stopped, job.release.stopped_message, services)
 
 
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
@@ -107,7 +106,7 @@ def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Service
     _end_attempt(run, outcome, services)
     if outcome is not None:
         limit, retries = job.spec["retryCount"], job.counted_retries
-        decision = job.release.launcher.decide_retry(limit, outcome.exit_code, retries)
+        decision = job.release.decide_retry(limit, outcome.exit_code, retries)
         if is_stopped or not decision.retry:
             _complete_job(job, outcome.exit_code, _failure_diagnostics(job, outcome, services), services)
             return False
@@ -124,7 +123,7 @@ def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Service
 def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> None:
     """Save the end of an attempt and its tasks. If ``outcome`` is None, the attempt was stopped or lost."""
     attempt, job = run.attempt, run.job
-    launcher = job.release.launcher
+    release = job.release
     if outcome is not None:
         attempt.exit_code = outcome.exit_code
         all_ended = outcome.rule.startswith(ALL_ENDED)
@@ -132,11 +131,11 @@ def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -
         if outcome.trigger is not None:
             attempt.trigger_role, attempt.trigger_index = outcome.trigger.role, outcome.trigger.index
     elif job.execution_type == "STOP":
-        attempt.exit_code = launcher.exit_stopped
+        attempt.exit_code = release.exit_stopped
     else:
-        attempt.exit_code = launcher.exit_lost
-    is_lost = attempt.exit_code == launcher.exit_lost
-    code = launcher.exit_lost if is_lost else launcher.exit_attempt_over
+        attempt.exit_code = release.exit_lost
+    is_lost = attempt.exit_code == release.exit_lost
+    code = release.exit_lost if is_lost else release.exit_attempt_over
     for task in run.tasks:
         if task.exit_code is None and code is not None:  # the task did not end by itself
             task.exit_code, task.completed = code, now_ms()

@@ -168,7 +168,7 @@ class Launcher:
 
         On 0.7.1 the job waits for ports; on 1.8 the attempt fails.
         """
-        exit_code = job.release.launcher.exit_no_ports
+        exit_code = job.release.exit_no_ports
         if exit_code is None:
             return self._services.retry_seconds, str(error)
         none: dict[str, list[int]] = {}

@@ -143,7 +143,7 @@ class TaskRunner:
             raise TaskLost(f"task {task.name} ended while no server was running, and left no exit code")
         task.completed = now_ms()
         if code is None:
-            task.exit_code = self._job.release.launcher.exit_lost
+            task.exit_code = self._job.release.exit_lost
         else:
             await self._set_exit(task, code)
         self._services.store.save_task(task)

@@ -132,7 +132,7 @@ class StopJob(_Page):
 
 def _state(task: Task, attempt: Attempt, release: Release) -> str:
     if task.exit_code is not None:
-        return release.launcher.ended_state(task.exit_code)
+        return release.ended_state(task.exit_code)
     if attempt.completed is not None:
         return "STOPPED"
     return "WAITING" if task.launched is None and task.pid is None else "RUNNING"

@@ -181,7 +181,7 @@ class Store(Database):
 
         ``reason`` is a word, ``message`` is a sentence. An event of a task has the task's ``container_id``.
         """
-        if job.release.launcher.has_events:
+        if job.release.has_events:
             kind = "Warning" if warning else "Normal"
             row = {"job_id": job.id, "container_id": container_id, "type": kind, "reason": reason}
             self.insert("events", **row, message=message, at=now_ms())

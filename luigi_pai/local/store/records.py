@@ -75,10 +75,10 @@ class Job:
     def state(self) -> str:
         """WAITING, RUNNING, STOPPING (not on 0.7.1), SUCCEEDED, STOPPED or FAILED."""
         if self.sub_state == COMPLETED:
-            return self.release.launcher.ended_state(self.exit_code)
+            return self.release.ended_state(self.exit_code)
         if self.sub_state in (WAITING, COMPLETING):
             return "WAITING"
-        stopping = self.execution_type == "STOP" and self.release.launcher.shows_stopping
+        stopping = self.execution_type == "STOP" and self.release.shows_stopping
         return "STOPPING" if stopping else "RUNNING"
 
     @property

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.jobspec.dialects.yaml_text import write_yaml
 from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.launcher.completion import ALL_ENDED
-from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_LOST, FRAMEWORK_CONTROLLER, exit_spec
+from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_LOST, EXIT_STOPPED, STOPPED_MESSAGE, exit_spec
 from luigi_pai.local.store.records import Attempt, Task, framework_name, object_uid
 from luigi_pai.local.views.v1 import chosen, job_facts, tasks_by_role
 
@@ -87,13 +87,13 @@ def _started(job: Job, before: Attempt | None) -> int:
 _TEXTS = {
     0: "Pod succeeded",
     EXIT_LOST: "Pod was deleted by others",
-    FRAMEWORK_CONTROLLER.exit_stopped: FRAMEWORK_CONTROLLER.stopped_text,
+    EXIT_STOPPED: STOPPED_MESSAGE,
     EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
 }
 """The launcher's diagnostics of these exit codes; `_text` composes the diagnostics of other exit codes."""
 
 
-def _ending(shown: ShownAttempt) -> dict[str, Any]:
+def _ending(job: Job, shown: ShownAttempt) -> dict[str, Any]:
     """Return the fields of a job's detail that show when an attempt ran, and how it ended."""
     record = shown.record
     decided = (record.trigger_role, record.trigger_index)
@@ -118,7 +118,7 @@ def _ending(shown: ShownAttempt) -> dict[str, Any]:
         "appExitTriggerMessage": record.trigger_message,
         "appExitTriggerTaskRoleName": record.trigger_role,
         "appExitTriggerTaskIndex": record.trigger_index,
-        "appExitType": None if code is None else FRAMEWORK_CONTROLLER.exit_type(code),
+        "appExitType": None if code is None else job.release.exit_type(code),
     }
 
 
@@ -202,7 +202,7 @@ def job_detail(
             "attemptId": shown.index,
             "attemptState": _attempt_state(job, shown),
             "appId": f"{shown.index}_{object_uid(job.full_name, shown.index)}",
-            **_ending(shown),
+            **_ending(job, shown),
             **chosen(facts, "virtualCluster submissionTime"),
         },
         "taskRoles": tasks_by_role(shown.tasks, lambda task: _task_status(job, shown, tries(task))),
@@ -211,13 +211,13 @@ def job_detail(
 
 def _attempt_state(job: Job, shown: ShownAttempt) -> str:
     if shown.record.completed is not None:
-        return job.release.launcher.ended_state(shown.record.exit_code)
+        return job.release.ended_state(shown.record.exit_code)
     return job.state
 
 
 def _task_state(job: Job, task: Task) -> str:
     if task.exit_code is not None:
-        return job.release.launcher.ended_state(task.exit_code)
+        return job.release.ended_state(task.exit_code)
     return "RUNNING" if task.launched else "WAITING"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from luigi_pai.local.releases import LTP_1_5, OPENPAI_1_8, RetryDecision, exit_spec, reaction
 
-decide_retry = OPENPAI_1_8.launcher.decide_retry
+decide_retry = OPENPAI_1_8.decide_retry
 
 CLASSES = {  # reaction -> exit codes; the first has two words for it
     "ALWAYS": (-100, -101, 130, 131, 137, 143, 223, 253),
@@ -47,10 +47,9 @@ def test_a_success_is_not_retried():
 
 def test_a_stopped_job_has_failed_with_an_exit_code_of_its_own():
     """The same on LTP."""
-    launcher = OPENPAI_1_8.launcher
-    assert (launcher.exit_stopped, launcher.exit_type(-210)) == (-210, "Failed")
-    assert [launcher.exit_type(code) for code in (0, 1)] == ["Succeeded", "Failed"]
-    assert LTP_1_5.launcher is launcher
+    for release in (OPENPAI_1_8, LTP_1_5):
+        assert (release.exit_stopped, release.exit_type(-210)) == (-210, "Failed")
+        assert [release.exit_type(code) for code in (0, 1)] == ["Succeeded", "Failed"]
 
 
 @pytest.mark.parametrize("bound", [-1, -2])
