@@ -67,6 +67,7 @@ def make_app(api: Api, log: logging.Logger) -> _LocalApplication:
     )
 
 
+_NOT_OWN = "The local server serves only the user who started it: its jobs run with that user's rights."
 _FOREIGN = (
     "The local server answers to requests for localhost or a loopback address only, not to pages of other "
     'sites. A proxy in front of it must send "Host: {}", and remove the Origin header, which names the proxy.'
@@ -74,16 +75,15 @@ _FOREIGN = (
 
 
 class _Refusal(RestHandler):
-    """Refuses requests that a page of another site made a browser send, and requests for unknown paths."""
+    """Refuses every request after its body has been read: with ``error``, or because its path is unknown."""
 
-    def initialize(self, *, is_foreign: bool = False) -> None:
-        self._is_foreign = is_foreign
+    def initialize(self, error: ApiError | None = None) -> None:
+        self._error = error
 
-    def prepare(self) -> None:
-        super().prepare()
-        if self._is_foreign:
-            raise ApiError(403, "ForbiddenOriginError", _FOREIGN.format(self.api.address.netloc))
-        raise no_api(self.request.uri or "")
+    def _refuse(self) -> None:
+        raise self._error or no_api(self.request.uri or "")
+
+    get = head = post = put = delete = patch = options = _refuse
 
 
 class _LocalApplication(Application):
@@ -98,7 +98,9 @@ class _LocalApplication(Application):
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
         """Return the handler of a request: `_Refusal` if a page of another site caused the request."""
         if self.is_foreign(request.headers):
-            return self.get_handler_delegate(request, _Refusal, {"is_foreign": True})
+            message = _FOREIGN.format(self.settings["api"].address.netloc)
+            error = ApiError(403, "ForbiddenOriginError", message)
+            return self.get_handler_delegate(request, _Refusal, {"error": error})
         return super().find_handler(request, **kwargs)
 
     def is_foreign(self, headers: HTTPHeaders) -> bool:
@@ -149,7 +151,11 @@ class Door(HTTPServerConnectionDelegate):
     def __init__(self, inside: HTTPServerConnectionDelegate, log: logging.Logger) -> None:
         self._inside = inside
         self._log = log
-        self._refusing = Application(default_handler_class=_Refused, log_function=lambda _: None)
+        self._refusing = Application(
+            default_handler_class=_Refusal,
+            default_handler_args={"error": ApiError(403, "ForbiddenUserError", _NOT_OWN)},
+            log_function=lambda _: None,
+        )
         self._own: dict[object, bool] = {}
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
@@ -173,19 +179,6 @@ class Door(HTTPServerConnectionDelegate):
                 host, port = connection.getpeername()[:2]
                 self._log.warning("refused the connection from %s port %d: not of this user", host, port)
         return is_own
-
-
-class _Refused(RestHandler):
-    """Answers every request with 403, after its body has been read."""
-
-    def _refuse(self) -> None:
-        raise ApiError(
-            403,
-            "ForbiddenUserError",
-            "The local server serves only the user who started it: its jobs run with that user's rights.",
-        )
-
-    get = head = post = put = delete = patch = options = _refuse
 
 
 def is_own_connection(connection: socket.socket) -> bool:
