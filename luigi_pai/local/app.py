@@ -91,8 +91,8 @@ class _LocalApplication(Application):
 
     `Door` refuses only connections of other users. It accepts the connections of such a browser, because
     the browser runs as this user. The requests carry the page's Origin or, after DNS rebinding, a foreign
-    Host. Requests for what a page embeds (images, scripts, frames) carry no Origin, but their Sec-Fetch
-    headers show whether another site made them, and for what purpose.
+    Host. Requests for images, scripts and frames that a page embeds carry no Origin, but their Sec-Fetch
+    headers show whether another site made them, and for which purpose.
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
@@ -217,10 +217,10 @@ def _owner(family: int, end: tuple[Any, ...], other: tuple[Any, ...]) -> int | N
     request = struct.pack("=BBHI", family, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED) + identity
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         kernel.send(_HEADER.pack(_HEADER.size + len(request), _BY_FAMILY, 1, 0, 0) + request)
-        reply = kernel.recv(4096)
-    if _HEADER.unpack_from(reply)[1] != _BY_FAMILY:
+        response = kernel.recv(4096)
+    if _HEADER.unpack_from(response)[1] != _BY_FAMILY:
         return None
-    _, state, *_, uid = _FOUND.unpack_from(reply, _HEADER.size)
+    _, state, *_, uid = _FOUND.unpack_from(response, _HEADER.size)
     return int(uid) if state == _ESTABLISHED else None
 
 

@@ -150,15 +150,15 @@ class _Held:
 
     def finish(self) -> None:
         """Apply the fault, after the application has processed the request."""
-        answer = Answer(self._status, dict(self._headers.get_all()), self._body)
-        self._fate.end(self._connection, answer)
+        response = Answer(self._status, dict(self._headers.get_all()), self._body)
+        self._fate.end(self._connection, response)
 
 
-def send(connection: Any, answer: Answer, *, with_body: bool = True) -> None:
+def send(connection: Any, response: Answer, *, with_body: bool = True) -> None:
     """Send a response; a HEAD request gets it without a body (``with_body=False``)."""
-    headers = HTTPHeaders({"Content-Length": str(len(answer.body)), **answer.headers})
-    line = StatusLine("HTTP/1.1", answer.status, reasons.get(answer.status, "Error"))
-    connection.write_headers(line, headers, answer.body if with_body else b"")
+    headers = HTTPHeaders({"Content-Length": str(len(response.body)), **response.headers})
+    line = StatusLine("HTTP/1.1", response.status, reasons.get(response.status, "Error"))
+    connection.write_headers(line, headers, response.body if with_body else b"")
     connection.finish()
 
 
@@ -184,13 +184,13 @@ class FaultControl(Control):
     """``GET`` returns the fault rules in force, ``PUT`` replaces them."""
 
     async def get(self) -> None:
-        """Answer with the rules, each with the numbers of requests that matched and that were affected."""
-        self.answer(200, self.api.faults.shown())
+        """Respond with the rules, each with the numbers of requests that matched and that were affected."""
+        self.respond(200, self.api.faults.shown())
 
     async def put(self) -> None:
         """Replace the rules; their counts and random numbers start again."""
         vars(self.api.faults).update(vars(self._parsed(parse_faults)))
-        self.answer(200, self.api.faults.shown())
+        self.respond(200, self.api.faults.shown())
 
 
 class JobScriptControl(Control):
@@ -199,17 +199,17 @@ class JobScriptControl(Control):
     async def post(self) -> None:
         """Add the scripts; respond with the number of all scripts."""
         self.api.scripts.rules += self._parsed(parse_job_scripts)
-        self.answer(200, {"rules": len(self.api.scripts.rules)})
+        self.respond(200, {"rules": len(self.api.scripts.rules)})
 
 
 class ContentsControl(Control):
     """``GET`` lists jobs, ``DELETE`` clears all but users, ``POST`` deletes jobs that ended before a time."""
 
     async def get(self) -> None:
-        """Answer with the task's name and the user of each job, in the order in which they were submitted."""
+        """Respond with the task's name and the user of each job, in the order of submission."""
         jobs = self.api.store.whole_jobs("NOT deleted ORDER BY id")
         shown = [{"name": job.task_name, "username": job.username} for job in jobs]
-        self.answer(200, {"jobs": shown})
+        self.respond(200, {"jobs": shown})
 
     async def delete(self) -> None:
         """Delete all jobs, fault rules, job scripts, and all files in the server's own HDFS and storages."""
@@ -218,7 +218,7 @@ class ContentsControl(Control):
         self.api.scripts.clear()
         self.api.files.empty()
         self.api.storages.empty()
-        self.answer(200, {})
+        self.respond(200, {})
 
     async def post(self) -> None:
         """Delete the jobs that ended before a time, with their files, like a real server's retention."""
@@ -229,7 +229,7 @@ class ContentsControl(Control):
         for job in self.api.store.select_jobs("WHERE completed < ?", [before]):
             self.api.folders.remove(job.id, job.name)
             self.api.store.purge_job(job)
-        self.answer(200, {})
+        self.respond(200, {})
 
 
 _WINDOW = 60  # seconds in the window of 1.8's rate limits; 1.8 always sends the whole window in Retry-After
@@ -263,10 +263,10 @@ class InjectedFaults:
             reset = rule.fault == "reset"
             return Fate(lambda connection, _: break_off(connection, reset=reset), after=not reset)
         else:
-            answer = {"error": self._error, "limit": self._limit, "safe-mode": _safe_mode}[rule.fault](rule)
+            response = {"error": self._error, "limit": self._limit, "safe-mode": _safe_mode}[rule.fault](rule)
             with_body = line.method != "HEAD"
             return Fate(
-                lambda connection, _: send(connection, answer, with_body=with_body), after=rule.executed
+                lambda connection, _: send(connection, response, with_body=with_body), after=rule.executed
             )
         return None
 
@@ -277,7 +277,7 @@ class InjectedFaults:
 
     def _limit(self, rule: Rule) -> Answer:
         """Return a 429 as the rest-server sends it."""
-        left = self._api.release.window_of_each_key
+        left = self._api.release.window_per_key
         headers = {
             "Content-Type": "text/html; charset=utf-8",
             "Retry-After": str(math.ceil(rule.seconds) if left else _WINDOW),

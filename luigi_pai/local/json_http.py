@@ -78,19 +78,19 @@ class SmallBodyHandler(RequestHandler):
 class RestHandler(SmallBodyHandler):
     """A handler whose responses, including errors, are JSON."""
 
-    def answer(self, status: int, value: Any) -> None:
+    def respond(self, status: int, value: Any) -> None:
         """Send a value as JSON."""
-        self.answer_json(json.dumps(value, separators=(",", ":")), status)
+        self.respond_json(json.dumps(value, separators=(",", ":")), status)
 
-    def answer_json(self, text: str, status: int = 200) -> None:
+    def respond_json(self, body: str, status: int = 200) -> None:
         """Send a JSON string."""
-        self.answer_text("application/json", text, status)
+        self.respond_string("application/json", body, status)
 
-    def answer_text(self, content_type: str, text: str, status: int = 200) -> None:
+    def respond_string(self, content_type: str, body: str, status: int = 200) -> None:
         """Send a string."""
         self.set_status(status)
         self.set_header("Content-Type", f"{content_type}; charset=utf-8")
-        self.finish(text)
+        self.finish(body)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Send an error in OpenPAI's form."""
@@ -98,10 +98,10 @@ class RestHandler(SmallBodyHandler):
         if isinstance(error, HTTPError):
             error = ApiError(status_code, None, error.log_message or self._reason)
         elif not isinstance(error, ApiError):
-            text = "the local server failed; see server.log in its data folder"
-            error = ApiError(500, "UnknownError", text)
+            body = "the local server failed; see server.log in its data folder"
+            error = ApiError(500, "UnknownError", body)
         code = {} if error.code is None else {"code": error.code}
-        self.answer(error.status, {**code, "message": error.message})
+        self.respond(error.status, {**code, "message": error.message})
 
     def credentials(self) -> tuple[str, str]:
         """Return the scheme, in lower case, and the rest of the Authorization header."""
@@ -116,23 +116,23 @@ class RestHandler(SmallBodyHandler):
         if self.too_large:
             raise ApiError(413, None, "request entity too large")
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        text = bytes(self.content).decode("utf-8", "replace")
+        body = bytes(self.content).decode("utf-8", "replace")
         if kind == "application/x-www-form-urlencoded":
-            fields = parse_qs(text, keep_blank_values=True)
+            fields = parse_qs(body, keep_blank_values=True)
             return {key: values[0] if len(values) == 1 else values for key, values in fields.items()}
-        if kind == "application/json" and text:
-            return _parse_json(text)
+        if kind == "application/json" and body:
+            return _parse_json(body)
         return {}
 
 
-def _parse_json(text: str) -> Any:
+def _parse_json(body: str) -> Any:
     """Return the object or array of a JSON document, with 1.0 read as 1.
 
     Raises:
         ApiError: 400, if the document is not a JSON object or array.
     """
     try:
-        value = json.loads(text, parse_float=_number, parse_constant=_number)
+        value = json.loads(body, parse_float=_number, parse_constant=_number)
         if isinstance(value, dict | list):
             json.dumps(value, ensure_ascii=False).encode()  # raises for a lone surrogate
             return value
@@ -141,13 +141,13 @@ def _parse_json(text: str) -> Any:
     raise ApiError(400, None, "the body is no JSON object or array")
 
 
-def _number(text: str) -> float:
-    number = javascript_number(float(text))
+def _number(body: str) -> float:
+    number = javascript_number(float(body))
     if not math.isfinite(number):
-        raise ValueError(text)
+        raise ValueError(body)
     return number
 
 
-def whole_number(text: str) -> int | None:
+def whole_number(body: str) -> int | None:
     """Return the number in a string of 1 to 18 digits; None for any other string."""
-    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+    return int(body) if re.fullmatch("[0-9]{1,18}", body) else None

@@ -185,7 +185,7 @@ class LocalPai:
 
         Args:
             rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds
-                that tasks run; None if they run until stopped), ``waits`` (True if jobs never begin to run),
+                that tasks run; None if they run until stopped), ``waits`` (True if jobs never start to run),
                 ``completing`` (True if they are reported as ended meanwhile, as by 0.10 to 0.14; v1 only),
                 ``times`` (largest number of jobs that the rule applies to; None for no limit).
 
@@ -217,11 +217,11 @@ class LocalPai:
         connection = http.client.HTTPConnection(self._address.netloc, timeout=_START_SECONDS)
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            value = json.loads(answer.read())
+            response = connection.getresponse()
+            value = json.loads(response.read())
         finally:
             connection.close()
-        if answer.status != http.HTTPStatus.OK:
+        if response.status != http.HTTPStatus.OK:
             raise ConfigError(str(value["message"]))
         return value
 

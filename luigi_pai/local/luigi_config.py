@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.config.settings import Address, HdfsAddress, Settings
 
-_OF_A_CLUSTER = ("token", "fs_uri", "webhdfs_url", "storage", "storage_path", "storage_mount")
+_CLUSTER_KEYS = ("token", "fs_uri", "webhdfs_url", "storage", "storage_path", "storage_mount")
 _FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.cfg")
 """The files that Luigi reads before it reads the file that LUIGI_CONFIG_PATH names."""
 
@@ -41,7 +41,7 @@ def only_here(section: Mapping[str, str]) -> dict[str, str]:
 
     They would lead to another cluster's files, or send an application token of another cluster.
     """
-    return {**dict.fromkeys(_OF_A_CLUSTER, ""), **section}
+    return {**dict.fromkeys(_CLUSTER_KEYS, ""), **section}
 
 
 def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> str:
@@ -111,9 +111,9 @@ def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[
             parser.add_section(name)
         for key, value in only_here(section).items():
             parser.set(name, key, value.replace("%", "%%"))
-    text = io.StringIO()
-    parser.write(text)
-    return text.getvalue()
+    contents = io.StringIO()
+    parser.write(contents)
+    return contents.getvalue()
 
 
 def _is_further(section: str) -> bool:

@@ -188,7 +188,7 @@ class Release:
         exit_attempt_over: exit code of a task that was running when its attempt ended; None if it gets none.
         exit_no_ports: exit code of an attempt that got no ports; None if the job waits for ports instead.
         has_events: whether events of jobs are recorded.
-        window_of_each_key: whether the window of a request limit starts with the first request of an address
+        window_per_key: whether the window of a request limit starts with the first request of an address
             or user, and ``Retry-After`` is the rest of the window; if False, the first window starts with the
             server, and ``Retry-After`` is a whole window.
         has_hdfs: whether clusters of the release have an HDFS; if False, they have storages.
@@ -218,7 +218,7 @@ class Release:
     exit_attempt_over: int | None = None
     exit_no_ports: int | None = None
     has_events: bool = False
-    window_of_each_key: bool = False
+    window_per_key: bool = False
     has_hdfs: bool = False
     version: str = ""
     failed_lookup: str | None = None
@@ -277,7 +277,7 @@ LTP_1_5 = replace(
     own_virtual_clusters=True,
     job_types=True,
     started_by_site=frozenset({"dind"}),
-    window_of_each_key=True,
+    window_per_key=True,
 )
 
 

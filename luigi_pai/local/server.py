@@ -92,7 +92,7 @@ class LocalServer:
             raise ConfigError(f"cannot use the data folder {data}: {_why(error)}") from None
 
     def _open(self, sockets: list[socket.socket], hdfs: ClusterHdfs) -> None:
-        """Open the data folder, answer requests, and resume the jobs of earlier servers."""
+        """Open the data folder, serve requests, and resume the jobs of earlier servers."""
         settings = self.settings
         data = settings.data
         self._log = logging.getLogger("luigi_pai.local")
@@ -139,7 +139,7 @@ class LocalServer:
             files=hdfs,
             rows=JobRows(self._store),
             release=self.release,
-            limits=limits and RateLimits(limits, of_each_key=self.release.window_of_each_key),
+            limits=limits and RateLimits(limits, per_key=self.release.window_per_key),
             faults=parse_faults(settings.faults or []),
         )
         faulty = FaultyServer(make_app(api, self._log), InjectedFaults(api, self._log).choose)
@@ -159,7 +159,7 @@ class LocalServer:
             self._launcher.stop(job)
 
     async def close(self) -> None:
-        """Stop answering, end every task, free the data folder."""
+        """Stop serving, end every task, free the data folder."""
         self._server.stop()
         await self._launcher.shut_down()
         with contextlib.suppress(asyncio.TimeoutError):
@@ -227,8 +227,8 @@ class LogLines(logging.Formatter):
         return "\n  ".join(map(_escaped, super().format(record).split("\n")))
 
 
-def _escaped(text: str) -> str:
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+def _escaped(line: str) -> str:
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
 
 
 def _log_file(path: Path) -> logging.Handler:

@@ -131,18 +131,18 @@ class Tokens:
             return None
         return Bearer(claims["username"], claims["admin"], claims["application"], claims)
 
-    def of_user(self, username: str) -> list[str]:
+    def valid_tokens(self, username: str) -> list[str]:
         """Return the valid tokens of a user."""
         return [row["token"] for row in self._valid("username", username)]
 
-    def for_log(self, container_id: str) -> str:
+    def log_token(self, container_id: str) -> str:
         """Return a token, valid for at least half a day, that opens the logs of one task."""
         known = self._valid("username", f"log:{container_id}", _DAY // 2)
         if known:
             return str(known[0]["token"])
         return self._add(f"log:{container_id}", {"log": container_id}, _DAY)
 
-    def log_of(self, token: str) -> str | None:
+    def opened_log(self, token: str) -> str | None:
         """Return the container id of the task whose logs a token opens, or None."""
         return _decode(token).get("log") if self._valid("token", token) else None
 

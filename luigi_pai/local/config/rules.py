@@ -124,19 +124,21 @@ def parse_faults(value: Any) -> Faults:
     return Faults(value.get("seed", 0), tuple(_rule(rule) for rule in value.get("rules", [])))
 
 
-def _check(what: str, value: Any) -> None:
+def _check(subject: str, value: Any) -> None:
     """Check ``faults`` or ``job scripts`` against their schema; raise ConfigError with all problems."""
     if value in ([], {}, {"rules": []}):
         return
     from jsonschema import Draft7Validator  # noqa: PLC0415  heavy, and most servers have no rules
 
-    schema = json.loads(Path(__file__).with_name(f"{what.replace(' ', '_')}.schema.json").read_text("utf-8"))
+    schema = json.loads(
+        Path(__file__).with_name(f"{subject.replace(' ', '_')}.schema.json").read_text("utf-8")
+    )
     problems = []
     for error in Draft7Validator(schema).iter_errors(value):
         place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)
         problems.append(f"{place.removeprefix('.')}: {error.message}".removeprefix(": "))
     if problems:
-        raise ConfigError(f"{what}: {'; '.join(sorted(problems))}")
+        raise ConfigError(f"{subject}: {'; '.join(sorted(problems))}")
 
 
 def _rule(given: Mapping[str, Any]) -> Rule:

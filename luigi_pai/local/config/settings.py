@@ -31,7 +31,7 @@ class Resources:
     gpu: int = 0
 
     @classmethod
-    def of_role(cls, role: Mapping[str, Any]) -> Resources:
+    def from_role(cls, role: Mapping[str, Any]) -> Resources:
         """Return the resources that each task of a role requests; a negative count means 0."""
         wanted = (role[key] for key in ("cpuNumber", "memoryMB", "gpuNumber"))
         return cls(*(max(0, number) for number in wanted))
@@ -52,7 +52,7 @@ _DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
 """The capacity of a virtual cluster where nothing else is configured, the same on every machine."""
 
 
-def virtual_clusters(texts: Iterable[str]) -> dict[str, Resources]:
+def virtual_clusters(definitions: Iterable[str]) -> dict[str, Resources]:
     """Parse virtual clusters, ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; return their capacities by name.
 
     ``default`` is first, even if no string names it. If several strings have the same name, the last one
@@ -62,18 +62,19 @@ def virtual_clusters(texts: Iterable[str]) -> dict[str, Resources]:
         ConfigError: a string has neither of these two forms.
     """
     clusters = {"default": _DEFAULT}
-    for text in texts:
-        form = _FORM.fullmatch(text)
+    for definition in definitions:
+        form = _FORM.fullmatch(definition)
         if form is None:
             raise ConfigError(
-                f"virtual cluster {text.partition(':')[0]!r}: a name consists of letters, digits, _ and -"
+                f"virtual cluster {definition.partition(':')[0]!r}: a name consists of letters, digits, "
+                "_ and -"
             )
         counts = {}
         for part in [] if form[2] is None else form[2].split(","):
             count = _COUNT.fullmatch(part)
             if count is None or count[1] in counts:
                 raise ConfigError(
-                    f"virtual cluster {text!r}: it is not of the form NAME:cpu=N,memory=MB,gpu=N, "
+                    f"virtual cluster {definition!r}: it is not of the form NAME:cpu=N,memory=MB,gpu=N, "
                     "in which each count is a whole number and any may be left out"
                 )
             counts[count[1]] = int(count[2])
@@ -214,16 +215,16 @@ def default_data_folder() -> Path:
     return root / "luigi_pai" / "local"
 
 
-def parse_limits(text: str | None) -> tuple[int, int, int] | None:
+def parse_limits(limits: str | None) -> tuple[int, int, int] | None:
     """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None stays None. Raise ConfigError for others."""
-    if text is None:
+    if limits is None:
         return None
-    if text == "default":
+    if limits == "default":
         return DEFAULT_LIMITS
-    found = re.fullmatch(r"([1-9]\d{0,8}),([1-9]\d{0,8}),([1-9]\d{0,8})", text)
+    found = re.fullmatch(r"([1-9]\d{0,8}),([1-9]\d{0,8}),([1-9]\d{0,8})", limits)
     if found is None:
         raise ConfigError(
-            f"--rate-limits {text}: it must be `default` or three numbers, such as 600,60,60: calls a "
+            f"--rate-limits {limits}: it must be `default` or three numbers, such as 600,60,60: calls a "
             "minute, lists a minute, submissions an hour"
         )
     return int(found[1]), int(found[2]), int(found[3])

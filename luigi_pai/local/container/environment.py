@@ -47,7 +47,7 @@ def task_environment(start: TaskStart) -> dict[str, str]:
         "ssh": task.ports["ssh"][0],
     }
     environment = {
-        **_of_this_machine(start.services.bin),
+        **_machine_variables(start.services.bin),
         TASK_VARIABLE: str(start.files.folder),
         **({"LUIGI_PAI_WEBHDFS_URL": hdfs.webhdfs_url} if hdfs.webhdfs_url else {}),
         **variables("v1", "hadoop_user", job.username),
@@ -60,7 +60,7 @@ def task_environment(start: TaskStart) -> dict[str, str]:
         environment |= variables(api, "own_label", _commas(ports), label=label)
     if start.services.scripts.of(job.id) is not None:
         return environment  # without PAI_CODE_DIR, so that the task fetches no code
-    return environment | (_only_v1(start) if api == "v1" else _only_v2(start))
+    return environment | (_v1_variables(start) if api == "v1" else _v2_variables(start))
 
 
 def _all_variables(api: str, values: Mapping[str, object], **fields: object) -> dict[str, str]:
@@ -84,7 +84,7 @@ def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     return direct
 
 
-def _of_this_machine(bin_folder: Path) -> Mapping[str, str]:
+def _machine_variables(bin_folder: Path) -> Mapping[str, str]:
     """Return the variables that a task inherits. The folders of hdfs and this Python come first in PATH."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
@@ -98,7 +98,7 @@ def _hosts(api: str, role: str, tasks: Iterable[Task]) -> dict[str, str]:
     return variables(api, "hosts", _commas(addresses), role=role)
 
 
-def _only_v1(start: TaskStart) -> dict[str, str]:
+def _v1_variables(start: TaskStart) -> dict[str, str]:
     """Return the variables that only containers of OpenPAI 0.7 have.
 
     In the job's three HDFS folders, ``$PAI_DEFAULT_FS_URI`` is replaced, as in 0.7's rest-server. An
@@ -136,7 +136,7 @@ def _or_empty(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _only_v2(start: TaskStart) -> dict[str, str]:
+def _v2_variables(start: TaskStart) -> dict[str, str]:
     """Return the variables that only containers of OpenPAI 1.8 have; a role's resources are by its name."""
     job, task = start.job, start.task
     values = {
@@ -149,8 +149,8 @@ def _only_v2(start: TaskStart) -> dict[str, str]:
     environment = {
         **_all_variables("v2", values),
         MOUNTS_VARIABLE: str(start.files.work),
-        **_of_the_launcher(start),
-        **_of_all_tasks(start),
+        **_launcher_variables(start),
+        **_instance_variables(start),
     }
     for role in job.roles:
         resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
@@ -164,7 +164,7 @@ def _only_v2(start: TaskStart) -> dict[str, str]:
     return environment
 
 
-def _of_the_launcher(start: TaskStart) -> dict[str, str]:
+def _launcher_variables(start: TaskStart) -> dict[str, str]:
     """Return the variables that FrameworkController sets in containers: names and UIDs of its objects."""
     job, task = start.job, start.task
     name, number = framework_name(job), start.attempt.number - 1
@@ -188,7 +188,7 @@ def _of_the_launcher(start: TaskStart) -> dict[str, str]:
     }
 
 
-def _of_all_tasks(start: TaskStart) -> dict[str, str]:
+def _instance_variables(start: TaskStart) -> dict[str, str]:
     """Return the variables with all tasks' hosts and ports; a task without resources yet has no host."""
     found = variables("v2", "instances", _commas(f"{task.role}:{task.index}" for task in start.tasks))
     running = [

@@ -52,9 +52,9 @@ def _unshare() -> None:
     except PermissionError:
         _call("unshare", _NEW_MOUNTS | _NEW_USER)
         maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
-        for name, text in maps.items():
+        for name, contents in maps.items():
             with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-                file.write(text)
+                file.write(contents)
 
 
 def _open(old: str, new: str) -> None:

@@ -15,7 +15,8 @@ _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TRIES = 2_000
 _FIRST_EPHEMERAL = 32_768
 """Assumed first port of outgoing connections if /proc does not name it. On macOS it is higher: 49152."""
-_ALWAYS = ("http", "ssh")
+TASK_PORTS = ("http", "ssh")
+"""Labels of the ports that every task has."""
 
 
 class Ports:
@@ -61,8 +62,8 @@ class Ports:
 
     def _reserve(self, asked: Mapping[str, tuple[int, int]]) -> dict[str, list[int]]:
         ports: dict[str, list[int]] = {label: [] for label in asked}
-        for label, (begin, count) in asked.items():
-            for wanted in range(begin, begin + count) if begin else [0] * count:
+        for label, (first, count) in asked.items():
+            for wanted in range(first, first + count) if first else [0] * count:
                 port = wanted if wanted and self._is_free(wanted) else self._any()
                 self._held.add(port)
                 ports[label].append(port)
@@ -97,7 +98,7 @@ class Ports:
 def _asked(port_list: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
     """Return, by label, the first port (0 for any) and the number of ports of a task."""
     asked = {port["label"]: (port["beginAt"], port["portNumber"]) for port in port_list}
-    return {**asked, **{label: asked.get(label, (0, 1)) for label in _ALWAYS}}
+    return {**asked, **{label: asked.get(label, (0, 1)) for label in TASK_PORTS}}
 
 
 def _first_ephemeral() -> int:

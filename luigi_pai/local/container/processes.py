@@ -79,7 +79,7 @@ async def wait_child(child: subprocess.Popen[bytes]) -> int:
 def members(tasks: Mapping[str, int | None]) -> set[int]:
     """Return the pids of all running processes of tasks. The argument is that of `Orphans.members`."""
     first = {pid: folder for folder, pid in tasks.items() if pid is not None}
-    return set(_of_tasks(lambda folder: folder in tasks, first))
+    return set(_running_processes(lambda folder: folder in tasks, first))
 
 
 def first_process(folder: str) -> int | None:
@@ -95,7 +95,7 @@ def _leaders() -> Iterator[tuple[int, str]]:
                 yield pid, "".join(psutil.Process(pid).cmdline()[-1:])
 
 
-def _of_tasks(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Iterator[int]:
+def _running_processes(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Iterator[int]:
     """Yield running processes of the tasks whose folder ``are_meant`` accepts.
 
     ``first`` maps the pid of each task's first process, if it is known, to the task's folder.
@@ -107,13 +107,13 @@ def _of_tasks(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Ite
             if session in (0, own):
                 continue  # a kernel thread, or a process of the server's session
             if session not in sessions:
-                sessions[session] = _folder_of(session)
-            folder = sessions[session] or (_folder_of(pid) if pid != session else "")
+                sessions[session] = _task_folder(session)
+            folder = sessions[session] or (_task_folder(pid) if pid != session else "")
             if folder and are_meant(folder) and started(pid) is not None:
                 yield pid
 
 
-def _folder_of(pid: int) -> str:
+def _task_folder(pid: int) -> str:
     """Return the folder of a process's task; "" if it belongs to no task, or its environment is hidden.
 
     While a process executes another program, its environment is empty for a moment, and is read again.
@@ -167,7 +167,7 @@ def kill_all_under(data: Path) -> None:
     start = f"{data}{os.sep}"
     first = {pid: folder for pid, folder in _leaders() if folder.startswith(start)}
     for _ in range(_MAX_ROUNDS):
-        left = set(_of_tasks(lambda folder: folder.startswith(start), first))
+        left = set(_running_processes(lambda folder: folder.startswith(start), first))
         if not left:
             return
         _send(left, signal.SIGKILL)
@@ -217,7 +217,7 @@ class Orphans:
         left += [
             pid
             for pid in _adopted()
-            if pid not in self.children and (_session(pid) in sessions or _folder_of(pid) in tasks)
+            if pid not in self.children and (_session(pid) in sessions or _task_folder(pid) in tasks)
         ]
         found: set[int] = set()
         while left:
@@ -230,16 +230,16 @@ class Orphans:
 
 def _adopted() -> list[int]:
     """Return the children of the main thread: orphans, and processes that it has started itself."""
-    return list(_of_thread(os.getpid(), os.getpid()))
+    return list(_thread_children(os.getpid(), os.getpid()))
 
 
 def _children(pid: int) -> Iterator[int]:
     with contextlib.suppress(OSError):  # it has ended
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            yield from _of_thread(pid, thread.name)
+            yield from _thread_children(pid, thread.name)
 
 
-def _of_thread(pid: int, thread: int | str) -> Iterator[int]:
+def _thread_children(pid: int, thread: int | str) -> Iterator[int]:
     with contextlib.suppress(OSError):
         yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
 

@@ -1,7 +1,7 @@
 r"""A job protocol as the launcher reads it: roles with their defaults, commands, plugins and storages.
 
 1.8's runtime writes the parameters of a plugin as Python's ``repr``, replaces references in that string by
-their values without escaping them, and reads the text as YAML (``replace_ref`` and ``init_plugins`` in its
+their values without escaping them, and reads the string as YAML (``replace_ref`` and ``init_plugins`` in its
 initializer). So the task fails if a string in the parameters has both kinds of quotes, or if a reference is
 to a number, because only strings can be inserted. A line break may become the two characters ``\n``.
 """
@@ -164,11 +164,11 @@ def fill_plugin_secrets(value: Any, secrets: Mapping[str, Any]) -> Any:
 
 
 @lru_cache(maxsize=16)  # many roles may have the same plugin
-def _read(text: str) -> Any:
+def _read(written: str) -> Any:
     import yaml  # noqa: PLC0415  heavy, and only needed here
 
     try:
-        return json.loads(json.dumps(yaml.safe_load(text), default=str))
+        return json.loads(json.dumps(yaml.safe_load(written), default=str))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise ValueError(
             "a string in the parameters has both kinds of quotes, perhaps in the value of a reference, "

@@ -1,14 +1,19 @@
-"""Prepares a task: writes the scripts of its command and of its plugins, and mounts its storages.
+"""Prepares a task (writes its scripts and mounts its storages), and translates the exit code of a v2 task.
 
 The scripts of v2 tasks are like those of OpenPAI 1.8.0's runtime (v0.1.11). All plugins are prepared before
 any command runs. A plugin may have a script that runs before the command, and a script that runs after it.
 The scripts after the command run in reverse order, and only if the command succeeded. Secrets are not quoted
 or escaped.
+
+The patterns that determine the exit code, and their order, are from 1.8's exit specification. The first exit
+code with a pattern that matches is the result. The last 10 MiB of each of the command's logs are searched,
+ignoring case.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.jobspec.templates.secrets import fill_secrets
 from luigi_pai.local.container.protocol_spec import fill_plugin_secrets, server_name
 from luigi_pai.local.container.storages import absolute_mounts, mount_notes
-from luigi_pai.local.container.task_files import log_lines
+from luigi_pai.local.container.task_files import end_of, log_lines
+from luigi_pai.local.releases import EXIT_PATTERNS, EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from luigi_pai.local.config.rules import JobScript
@@ -120,10 +126,10 @@ def role_scripts(
     calls: dict[str, list[str]] = {BEFORE: [], _AFTER: []}
     for number, plugin in enumerate(role["plugins"]):
         _refuse_unknown(plugin)
-        for kind, text in _plugin_scripts(plugin, secrets, folder, tasks).items():
-            if text:
+        for kind, content in _plugin_scripts(plugin, secrets, folder, tasks).items():
+            if content:
                 file = f"{kind.removesuffix('.sh')}-{number}.sh"
-                files[file] = text
+                files[file] = content
                 calls[kind].append(f'"$BASH" {shlex.quote(f"{folder}/{file}")}')
     calls[_AFTER].reverse()
     return files | {
@@ -202,3 +208,83 @@ def _script(commands: Sequence[str], policy: Any) -> str:
         if policy.lower() == "ignore"
         else f"set -o errexit\n{lines}"
     )
+
+
+# after the command
+
+_SEARCHED = 10 * 1024 * 1024
+_SHOWN = 4096 // 2
+# bytes of a log that are redacted before they are cut to _SHOWN; no protocol, and so no secret, has as many
+_REDACTED = 128 * 1024
+_USER_LINES, _RUNTIME_LINES = 15, 10
+_SIGNALS = (130, 131, 132, 134, 135, 136, 137, 139, 141, 143)
+"""Exit codes after signals, which are reported unchanged."""
+
+_NOT_FOUND = 127
+"""Bash's exit code for a command that was not found. Only after it is the first pattern searched (220)."""
+
+
+def runtime_exit(
+    code: int, user_logs: Sequence[Path], runtime_log: Path, redact: Callable[[str], str]
+) -> tuple[int, dict[str, Any]]:
+    """Translate a failed command's exit code; return the new code and the runtime's termination message.
+
+    Args:
+        code: exit code of the command, or of a plugin that ran before or after it.
+        user_logs: the files of the command's output.
+        runtime_log: the file of the plugins' output.
+        redact: redacts the secrets in a string; called before the string is cut, because a cut secret is not
+            found.
+    """
+    user = b"".join(end_of(path, _SEARCHED) for path in user_logs)
+    runtime = end_of(runtime_log, _SEARCHED)
+    small = user.lower()  # bytes.lower() changes no length, so a position is the same in both
+    info: dict[str, Any] = {"exitCode": EXIT_UNRECOGNISED, "originUserExitCode": code}
+    if code in _SIGNALS:
+        info["exitCode"] = code
+        patterns: Sequence[tuple[int, Sequence[str]]] = ()
+    else:
+        patterns = sorted(EXIT_PATTERNS.items())[code != _NOT_FOUND :]
+    for known, expressions in patterns:
+        places = [place for place in (_search(expression, small) for expression in expressions) if place]
+        if places:
+            start, end = min(places)
+            info["exitCode"] = known
+            info["matchedUserLogString"] = redact(_decode(user[start : min(end, start + _REDACTED)]))[:_SHOWN]
+            break
+    info["errorLogs"] = {
+        "user": _last_lines(redact(_decode(user[-_REDACTED:])), _USER_LINES),
+        "platform": _last_lines(redact(_decode(runtime[-_REDACTED:])), _RUNTIME_LINES),
+    }
+    return info["exitCode"], info
+
+
+def _search(pattern: str, log: bytes) -> tuple[int, int] | None:
+    """Return start and end of a pattern's first match in a log; ``.*`` matches anything within a line.
+
+    The parts of the pattern are searched one by one, because `re` reads the rest of a line again from
+    each possible start of a match with ``.*``, which takes hours in a log that is one long line.
+    """
+    first, *others = (re.compile(part.encode()) for part in pattern.split(".*"))
+    found = first.search(log)
+    while found is not None:
+        line_end = log.find(b"\n", found.end())
+        line_end = len(log) if line_end < 0 else line_end
+        start, end = found.span()
+        for part in others:
+            following = part.search(log, end, line_end)
+            if following is None:
+                break
+            end = following.end()
+        else:
+            return start, end
+        found = first.search(log, line_end)
+    return None
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _last_lines(log: str, count: int) -> str:
+    return "\n".join(log[-_SHOWN:].splitlines()[-count:])

@@ -98,5 +98,5 @@ def mount_notes(mounts: Iterable[str]) -> list[str]:
 
 def absolute_mounts(mounts: Iterable[str], scripts: Iterable[str]) -> list[str]:
     """Return the mounts that scripts name by an absolute path, at which this machine mounts nothing."""
-    text = "\n".join(scripts)
-    return [path for path in mounts if re.search(rf"(?<![\w}})/.-])/{re.escape(path)}(?![\w-])", text)]
+    commands = "\n".join(scripts)
+    return [path for path in mounts if re.search(rf"(?<![\w}})/.-])/{re.escape(path)}(?![\w-])", commands)]

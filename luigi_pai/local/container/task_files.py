@@ -1,8 +1,8 @@
 """The files of a task (folder, scripts, output, exit code), its start, and the redaction of secrets.
 
-``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``, ``stderr``, ``runtime`` (what v2
-plugins wrote), ``exit`` (the exit code, which the task writes itself, so that it is known even if no server
-was running when the task ended) and ``work``, the command's working folder.
+``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``, ``stderr``, ``runtime`` (the
+output of v2 plugins), ``exit`` (the exit code, which the task writes itself, so that it is known even if no
+server was running when the task ended) and ``work``, the command's working folder.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ class TaskFiles:
             OSError: the files cannot be written.
         """
         self.work.mkdir(parents=True, exist_ok=True)
-        for name, text in scripts.items():
+        for name, content in scripts.items():
             script = self.folder / name
             script.touch(mode=0o600)
-            script.write_text(text, "utf-8", "surrogatepass")
+            script.write_text(content, "utf-8", "surrogatepass")
         self.stdout.touch()
         self.stderr.write_text(log_lines(warnings), "utf-8")
 
@@ -110,10 +110,10 @@ class TaskFiles:
     def exit_code(self) -> int | None:
         """Return the exit code that the task's process has written, or None."""
         try:
-            text = (self.folder / "exit").read_text("ascii")
+            code = (self.folder / "exit").read_text("ascii")
         except (OSError, UnicodeDecodeError):
             return None
-        return int(text) if re.fullmatch(r"\d+\n", text) else None
+        return int(code) if re.fullmatch(r"\d+\n", code) else None
 
     def end_time(self) -> float:
         """Return when the exit code was written, in seconds since 1970; infinity if it was not."""
@@ -125,9 +125,9 @@ class TaskFiles:
     def last_lines(self) -> str:
         """Return the last lines of stderr, or of stdout if stderr is empty, or of ``runtime`` if both are."""
         for path in (self.stderr, self.stdout, self.runtime):
-            text = end_of(path, _TAIL_BYTES).decode("utf-8", "replace").strip()
-            if text:
-                return "\n".join(text.splitlines()[-_TAIL_LINES:])
+            lines = end_of(path, _TAIL_BYTES).decode("utf-8", "replace").strip()
+            if lines:
+                return "\n".join(lines.splitlines()[-_TAIL_LINES:])
         return ""
 
 
@@ -145,11 +145,11 @@ class JobFolders:
         new.replace(script)  # running tasks continue to read the old file
 
     @staticmethod
-    def of_job(job_id: int, name: str) -> str:
+    def folder_name(job_id: int, name: str) -> str:
         """Return the name of a job's folder: unique, and safe for every job name."""
         return f"{job_id:06d}-{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:_SHOWN_NAME]}"
 
-    def of_task(self, folder: str) -> TaskFiles:
+    def task_files(self, folder: str) -> TaskFiles:
         """Return the files of a task, given the name of its folder."""
         return TaskFiles(self.root / folder)
 
@@ -184,7 +184,7 @@ class JobFolders:
 
     def remove(self, job_id: int, name: str) -> None:
         """Remove all files of a job."""
-        shutil.rmtree(self.root / self.of_job(job_id, name), ignore_errors=True)
+        shutil.rmtree(self.root / self.folder_name(job_id, name), ignore_errors=True)
 
 
 def log_lines(sentences: Iterable[str]) -> str:
@@ -218,7 +218,7 @@ def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
     because a part of a log may start within a secret, and commands may write a key's lines one by one.
     """
     redacted = {"secrets": [secrets, *_secret_lines(secrets)]}
-    return lambda text: mask(text, redacted)
+    return lambda log: mask(log, redacted)
 
 
 def _secret_lines(value: Any) -> Iterator[str]:

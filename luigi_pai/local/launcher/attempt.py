@@ -66,7 +66,7 @@ class AttemptRun:
 
     def request(self, task: Task) -> Resources:
         """Return the resources that a task needs."""
-        return Resources.of_role(self._roles[task.role])
+        return Resources.from_role(self._roles[task.role])
 
     def allocate(self, task: Task, allocation: Allocation) -> None:
         """Give a waiting task its resources, so that it starts."""
@@ -212,7 +212,7 @@ class AttemptRun:
         await self._runner.clean_up(self.tasks)
 
 
-def begin_attempt(
+def start_attempt(
     job: Job,
     reserved: Sequence[dict[str, list[int]]],
     allocated: Mapping[int, Allocation],
@@ -227,7 +227,7 @@ def begin_attempt(
     with store.changing():
         attempt = store.add_attempt(job)
         app_id = attempt.application_id(store.cluster_timestamp)
-        folder = f"{services.folders.of_job(job.id, job.name)}/attempt{attempt.number}"
+        folder = f"{services.folders.folder_name(job.id, job.name)}/attempt{attempt.number}"
         names = [(role["name"], index) for role in job.roles for index in range(role["taskNumber"])]
         tasks = [
             Task(
@@ -263,12 +263,12 @@ def resume_attempt(job: Job, attempt: Attempt, services: Services) -> AttemptRun
     roles = {role["name"]: role for role in job.roles}
     allocations = {}
     for task in tasks:
-        folder = services.folders.of_task(task.folder).folder
+        folder = services.folders.task_files(task.folder).folder
         started = job.gang or task.pid is not None or folder.exists()
         if task.exit_code is None and task.pid is None and folder.exists():
             _find_process(task, str(folder), attempt, store)
         if task.exit_code is None and started:
-            request = Resources.of_role(roles[task.role])
+            request = Resources.from_role(roles[task.role])
             allocations[task.container_id] = services.scheduler.restore(
                 job.virtual_cluster, request, task.gpus
             )

@@ -156,6 +156,6 @@ def _failure_diagnostics(job: Job, outcome: Outcome, services: Services) -> str 
         return None
     task = outcome.trigger
     redact = redactor(services.store.secrets(job))
-    log = redact(services.folders.of_task(task.folder).last_lines())
-    text = f"[{task.role}]: {outcome.rule}.\ntask {task.name} ended with exit code {outcome.exit_code}"
-    return f"{text}; the last lines of its log:\n{log}" if log else f"{text}; its log is empty"
+    log = redact(services.folders.task_files(task.folder).last_lines())
+    reason = f"[{task.role}]: {outcome.rule}.\ntask {task.name} ended with exit code {outcome.exit_code}"
+    return f"{reason}; the last lines of its log:\n{log}" if log else f"{reason}; its log is empty"

@@ -7,7 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.ports import Ports
-from luigi_pai.local.launcher.attempt import DELETE, SHUTDOWN, STOP, begin_attempt, resume_attempt
+from luigi_pai.local.launcher.attempt import DELETE, SHUTDOWN, STOP, resume_attempt, start_attempt
 from luigi_pai.local.launcher.completion import (
     FIRST_FAILURE,
     Outcome,
@@ -44,7 +44,7 @@ class Launcher:
         self._background: set[asyncio.Task[None]] = set()
         self.ports = Ports()
         self.scheduler = services.scheduler
-        self.queue = JobQueue(self.scheduler, self._begin, self._report_insufficient)
+        self.queue = JobQueue(self.scheduler, self._start_job, self._report_insufficient)
 
     # called by the server and its API
 
@@ -141,8 +141,8 @@ class Launcher:
         except sqlite3.Error:
             self._log.exception("the reason why job %s waits cannot be saved", job.name)
 
-    def _begin(self, job: Job, allocated: Mapping[int, Allocation]) -> None:
-        """Begin a job's next attempt; delay the job if ports are lacking or the attempt cannot be saved."""
+    def _start_job(self, job: Job, allocated: Mapping[int, Allocation]) -> None:
+        """Start a job's next attempt; delay the job if ports are lacking or the attempt cannot be saved."""
         reserved: list[dict[str, list[int]]] = []
         seconds, reason = self._services.retry_seconds, "the server could not save its start"
         try:
@@ -152,7 +152,7 @@ class Launcher:
                 seconds, reason = self._without_ports(job, error)
             else:
                 with self._store.changing(job):
-                    run = begin_attempt(job, reserved, allocated, self._services)
+                    run = start_attempt(job, reserved, allocated, self._services)
                 self._follow(run)
                 return
         except Exception:  # noqa: BLE001 - one job must not keep the others, or the server, from starting
@@ -174,7 +174,7 @@ class Launcher:
         none: dict[str, list[int]] = {}
         tasks = sum(role["taskNumber"] for role in job.roles)
         with self._store.changing(job):
-            run = begin_attempt(job, [none] * tasks, {}, self._services)
+            run = start_attempt(job, [none] * tasks, {}, self._services)
             task = run.tasks[0]
             task.exit_code, task.completed = exit_code, now_ms()
             self._store.save_task(task)

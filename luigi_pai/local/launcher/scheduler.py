@@ -160,7 +160,7 @@ class JobQueue:
 
     Args:
         scheduler: the resources of virtual clusters.
-        begin: called with a job, which has left the queue, and its tasks' allocations by task number.
+        start: called with a job, which has left the queue, and its tasks' allocations by task number.
         insufficient: called once, not at every try, if the next job needs more resources of its virtual
             cluster, or if a job can never fit.
 
@@ -171,11 +171,11 @@ class JobQueue:
     def __init__(
         self,
         scheduler: Scheduler,
-        begin: Callable[[Job, dict[int, Allocation]], None],
+        start: Callable[[Job, dict[int, Allocation]], None],
         insufficient: Callable[[Job, InsufficientResources], None],
     ) -> None:
         self._scheduler = scheduler
-        self._begin = begin
+        self._start_job = start
         self._insufficient = insufficient
         self._jobs: dict[int, Job] = {}
         self._ready: dict[str, list[int]] = {}  # ids of jobs that may start, by virtual cluster, in order
@@ -257,7 +257,7 @@ class JobQueue:
             handle.cancel()
 
     def schedule(self, runs: Mapping[int, AttemptRun]) -> None:
-        """Begin the next jobs, and allocate the next waiting tasks, as far as resources allow.
+        """Start the next jobs, and allocate the next waiting tasks, as far as resources allow.
 
         In each virtual cluster, only the first job is tried. The job behind it is tried only after the first
         job has begun, or was found never to fit, so that a long queue costs no time. A job that can never fit
@@ -281,19 +281,19 @@ class JobQueue:
                     return
                 blocked.add(job.virtual_cluster)
             elif run is None:
-                self._dequeue(job)  # it has begun, or never will
+                self._dequeue(job)  # it has started, or never will
                 if self._ready[job.virtual_cluster]:
                     heapq.heappush(next_ids, self._ready[job.virtual_cluster][0])
 
     def _try_to_begin(self, job: Job) -> InsufficientResources | None:
-        """Begin a gang if all its tasks fit, another job if any task fits. Return why other tasks wait."""
+        """Start a gang if all its tasks fit, another job if any task fits. Return why other tasks wait."""
         allocated, insufficient = self._allocate(job, _requests(job))
-        begins = bool(allocated) or insufficient is None
-        if begins:
+        starts = bool(allocated) or insufficient is None
+        if starts:
             self.remove(job)
         self._set_reason(job, insufficient)
-        if begins:
-            self._begin(job, allocated)
+        if starts:
+            self._start_job(job, allocated)
         return insufficient
 
     def _allocate_waiting(self, run: AttemptRun) -> InsufficientResources | None:
@@ -342,4 +342,4 @@ class JobQueue:
 
 
 def _requests(job: Job) -> list[Resources]:
-    return [Resources.of_role(role) for role in job.roles for _ in range(role["taskNumber"])]
+    return [Resources.from_role(role) for role in job.roles for _ in range(role["taskNumber"])]

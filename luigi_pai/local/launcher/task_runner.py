@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.local.container import processes
 from luigi_pai.local.container.environment import task_environment
-from luigi_pai.local.container.runtime import prepare
-from luigi_pai.local.container.runtime_exit import runtime_exit
+from luigi_pai.local.container.runtime import prepare, runtime_exit
 from luigi_pai.local.container.task_files import TaskStart, redactor
 from luigi_pai.local.store.database import now_ms
 
@@ -195,4 +194,4 @@ class TaskRunner:
         await processes.end(folders, grace, self._find)
 
     def _files(self, task: Task) -> TaskFiles:
-        return self._services.folders.of_task(task.folder)
+        return self._services.folders.task_files(task.folder)

@@ -51,7 +51,7 @@ class _Page(SmallBodyHandler):
         self.set_header("Cache-Control", "no-store")
 
     def show_no_job(self) -> None:
-        """Answer for a job that does not exist."""
+        """Respond for a job that does not exist."""
         self.set_status(404)
         self.render("page.html", title="No such job", reason="It is not there, or not any more.")
 
@@ -103,7 +103,7 @@ class JobPage(_Page):
             "User": job.username,
             "Virtual cluster": job.virtual_cluster,
             "Submitted": time_of_day(job.created),
-            "Last attempt began": None if attempt is None else time_of_day(attempt.launched),
+            "Last attempt started": None if attempt is None else time_of_day(attempt.launched),
             "Ended": time_of_day(job.completed),
             "Duration": duration(job.created, job.completed or now_ms()),
             "Retries": job.retries,
@@ -146,8 +146,8 @@ def time_of_day(milliseconds: int | None) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def duration(begin: int | None, end: int | None) -> str:
+def duration(start: int | None, end: int | None) -> str:
     """Return the time between two moments (ms), such as ``0:01:30``; an empty string if a moment is None."""
-    if begin is None or end is None:
+    if start is None or end is None:
         return ""
-    return str(timedelta(seconds=max(0, end - begin) // 1000))
+    return str(timedelta(seconds=max(0, end - start) // 1000))

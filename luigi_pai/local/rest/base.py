@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from tornado.web import Finish
 
 from luigi_pai.local.accounts.users import password_matches
+from luigi_pai.local.container.ports import TASK_PORTS
 from luigi_pai.local.json_http import ApiError, RestHandler, no_api
 from luigi_pai.local.launcher.task_runner import Services
 
@@ -104,19 +105,22 @@ class ApiHandler(RestHandler):
         if not await password_matches(user, password):
             raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
         tokens = self.api.tokens
-        read = tokens.of_user(username)
+        read = tokens.valid_tokens(username)
         if RACE in self.request.headers:
             await asyncio.sleep(float(self.request.headers[RACE]))
         token = tokens.issue(username, admin=user.admin, expiration=seconds)
-        for lost in set(tokens.of_user(username)) - {*read, token}:  # 1.8 writes what it has read, and this
+        for lost in set(tokens.valid_tokens(username)) - {
+            *read,
+            token,
+        }:  # 1.8 saves `read` and ``token``
             tokens.revoke(lost)
-        self.answer(200, {"user": username, "token": token, "admin": user.admin})
+        self.respond(200, {"user": username, "token": token, "admin": user.admin})
 
     async def add_user(self, username: str, password: str, message: str) -> None:
         """Add a user who may use only virtual cluster ``default``; raises ApiError 409 for a known name."""
         if not await self.api.users.add(username, password):
             raise ApiError(409, "ConflictUserError", f"User name {username} already exists.")
-        self.answer(201, {"message": message})
+        self.respond(201, {"message": message})
 
     def set_default_headers(self) -> None:
         """Set the headers of the request limit here, so that error responses also have these headers."""
@@ -132,7 +136,7 @@ class ApiHandler(RestHandler):
         for name, value in self._limit_headers.items():
             self.set_header(name, value)
         if refused:
-            self.answer_text("text/html", "Too many requests, please try again later.", 429)
+            self.respond_string("text/html", "Too many requests, please try again later.", 429)
             raise Finish
 
     def authenticated(self) -> Bearer:
@@ -218,14 +222,12 @@ _MAX_PORTS = 1000
 MAX_JOB_PORTS = 5000
 """Maximum number of ports of all tasks of a job together, not counting ``ssh`` and ``http``."""
 
-_OF_EACH_TASK = ("ssh", "http")
-
 
 def is_too_large(spec: Mapping[str, Any]) -> bool:
     """Return whether a job's spec has more tasks or ports than this server allows."""
     tasks = [role["taskNumber"] for role in spec["taskRoles"]]
     ports = [
-        sum(port["portNumber"] for port in role["portList"] if port["label"] not in _OF_EACH_TASK)
+        sum(port["portNumber"] for port in role["portList"] if port["label"] not in TASK_PORTS)
         for role in spec["taskRoles"]
     ]
     wanted: int = sum(count * number for count, number in zip(tasks, ports, strict=True))
@@ -245,16 +247,16 @@ class RateLimits:
     Args:
         limits: calls per minute and address, lists per minute and user, submissions per hour and user.
         clock: returns the time in seconds since 1970 UTC.
-        of_each_key: whether windows start as on LTP; if False, they start as on OpenPAI.
+        per_key: whether windows start as on LTP; if False, they start as on OpenPAI.
     """
 
     def __init__(
-        self, limits: Sequence[int], clock: Callable[[], float] = time.time, *, of_each_key: bool = False
+        self, limits: Sequence[int], clock: Callable[[], float] = time.time, *, per_key: bool = False
     ) -> None:
         self._limits = dict(zip(_WINDOWS, limits, strict=True))
         self._clock = clock
         self._started = clock()
-        self._of_each_key = of_each_key
+        self._per_key = per_key
         self._counts: dict[tuple[str, str], tuple[float, int]] = {}  # kind, key -> end of window, count
 
     def count(self, kind: str, key: str) -> tuple[dict[str, str], bool]:
@@ -266,8 +268,8 @@ class RateLimits:
         end, count = self._counts.get((kind, key), (now, 0))
         if now >= end:
             self._counts = {name: other for name, other in self._counts.items() if now < other[0]}
-            begin = now if self._of_each_key else self._started
-            end, count = begin + seconds * ((now - begin) // seconds + 1), 0
+            first = now if self._per_key else self._started
+            end, count = first + seconds * ((now - first) // seconds + 1), 0
         count += 1
         self._counts[kind, key] = (end, count)
         headers = {
@@ -276,5 +278,5 @@ class RateLimits:
             "X-RateLimit-Reset": str(math.ceil(end)),
         }
         if count > limit:
-            headers["Retry-After"] = str(math.ceil(end - now) if self._of_each_key else seconds)
+            headers["Retry-After"] = str(math.ceil(end - now) if self._per_key else seconds)
         return headers, count > limit

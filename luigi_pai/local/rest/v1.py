@@ -119,7 +119,7 @@ class V1Handler(ApiHandler):
         return self.find_job(name, name)
 
     async def _root(self) -> None:
-        self.answer_text("text/html", "<pre>PAI RESTful API</pre>")
+        self.respond_string("text/html", "<pre>PAI RESTful API</pre>")
 
     async def _token(self) -> None:
         asked = checked_body(self.body, _LOGIN, _EXPIRATION)
@@ -127,12 +127,12 @@ class V1Handler(ApiHandler):
 
     async def _list(self) -> None:
         ids = self.api.store.job_ids(self.get_query_argument("username", "") or None)
-        self.answer_json(self.api.rows.as_json(ids))
+        self.respond_json(self.api.rows.as_json(ids))
 
     async def _get(self, name: str) -> None:
         job = self._job(name)
         waits_for = self.api.launcher.queue.why(job) if job.sub_state == WAITING else None
-        self.answer(200, job_detail(job, self.api.store, self.api.address, waits_for))
+        self.respond(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
     async def _submit(self, name: str | None = None) -> None:
         """Save a job, then respond that it is accepted. A PUT has its name in the path, checked first."""
@@ -154,7 +154,7 @@ class V1Handler(ApiHandler):
         except NameTaken:
             raise _taken(name) from None
         self.api.launcher.add(job)
-        self.answer(202, {"message": f"update job {name} successfully"})
+        self.respond(202, {"message": f"update job {name} successfully"})
 
     def _check_virtual_cluster(self, username: str, virtual_cluster: str) -> None:
         """Raise ApiError 404 if a virtual cluster does not exist, or 403 if the user may not submit to it."""
@@ -169,7 +169,7 @@ class V1Handler(ApiHandler):
         job = self._job(name)
         self.check_owner(self.authenticated(), job.username, f"remove job {job.name}.")
         self.api.launcher.delete(job)
-        self.answer(202, {"message": f"deleted job {name} successfully"})
+        self.respond(202, {"message": f"deleted job {name} successfully"})
 
     async def _change_execution(self, name: str) -> None:
         job = self.api.store.job(name)
@@ -180,10 +180,10 @@ class V1Handler(ApiHandler):
         self.check_owner(bearer, job.username, f"execute job {name}.")
         if wanted["value"] == "STOP":
             self.api.launcher.stop(job)
-        self.answer(202, {"message": f"execute job {name} successfully"})
+        self.respond(202, {"message": f"execute job {name} successfully"})
 
     async def _config(self, name: str) -> None:
-        self.answer(200, self._job(name).config)
+        self.respond(200, self._job(name).config)
 
     async def _ssh(self, name: str) -> None:
         self._job(name)
@@ -194,12 +194,12 @@ class V1Handler(ApiHandler):
         return virtual_clusters(self.api.scheduler, jobs)
 
     async def _virtual_clusters(self) -> None:
-        self.answer(200, self._shown_virtual_clusters())
+        self.respond(200, self._shown_virtual_clusters())
 
     async def _virtual_cluster(self, name: str) -> None:
         if name not in self.api.scheduler.clusters:
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {name} is not found.")
-        self.answer(200, self._shown_virtual_clusters()[name])
+        self.respond(200, self._shown_virtual_clusters()[name])
 
     async def _new_user(self) -> None:
         bearer = self.authenticated()

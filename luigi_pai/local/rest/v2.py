@@ -75,17 +75,17 @@ class V2Handler(JobHandler):
         return bearer
 
     async def _welcome(self) -> None:
-        self.answer_text("text/plain", "PAI RESTful API v2 (beta version)")
+        self.respond_string("text/plain", "PAI RESTful API v2 (beta version)")
 
     async def _info(self) -> None:
         version = self.api.release.version
-        self.answer(
+        self.respond(
             200,
             {"name": "PAI RESTful API", "version": version, "launcherType": "k8s", "authnMethod": "basic"},
         )
 
     async def _login_info(self) -> None:
-        self.answer(
+        self.respond(
             200, {"authn_type": "basic", "loginURI": "/api/v1/authn/basic/login", "loginURIMethod": "post"}
         )
 
@@ -97,43 +97,43 @@ class V2Handler(JobHandler):
     async def _logout(self) -> None:
         self._user()
         self.api.tokens.revoke(self.credentials()[1])
-        self.answer(200, {"message": "Logout successfully"})
+        self.respond(200, {"message": "Logout successfully"})
 
     async def _tokens(self) -> None:
-        self.answer(200, {"tokens": self.api.tokens.of_user(self._user().username)})
+        self.respond(200, {"tokens": self.api.tokens.valid_tokens(self._user().username)})
 
     async def _check_token(self) -> None:
         bearer = self.authenticated()
         shown = {**bearer.claims, "admin": self.is_admin(bearer)}
         if self.api.release.private_jobs:
             shown["vcadmins"] = []  # the virtual clusters that the user administers; only LTP shows them
-        self.answer(200, shown)
+        self.respond(200, shown)
 
     async def _new_application_token(self) -> None:
         name = self._user().username
         token = self.api.tokens.issue(name, admin=self.api.users.is_admin(name), expiration=None)
-        self.answer(200, {"token": token, "application": True})
+        self.respond(200, {"token": token, "application": True})
 
     async def _revoke(self, token: str) -> None:
         name = self._user().username
-        if token not in self.api.tokens.of_user(name):
+        if token not in self.api.tokens.valid_tokens(name):
             raise not_allowed(name, "do this operation.")
         self.api.tokens.revoke(token)
-        self.answer(200, {"message": "revoke successfully"})
+        self.respond(200, {"message": "revoke successfully"})
 
     async def _all_virtual_clusters(self) -> None:
         username = self.authenticated().username
         shown = _virtual_clusters(self.api.scheduler)
         if self.api.release.own_virtual_clusters:
             shown = {name: shown[name] for name in self.api.users.virtual_clusters(username)}
-        self.answer(200, shown)
+        self.respond(200, shown)
 
     async def _one_virtual_cluster(self, name: str) -> None:
         self.authenticated()
         shown = _virtual_clusters(self.api.scheduler)
         if name not in shown:
             raise ApiError(404, "NoVirtualClusterError", f"Vc {name} not found")
-        self.answer(200, shown[name])
+        self.respond(200, shown[name])
 
     async def _storages(self) -> None:
         self.authenticated()
@@ -141,7 +141,7 @@ class V2Handler(JobHandler):
         only_defaults = self.get_query_argument("default", "") == "true"
         names = defaults if only_defaults else self.api.storages.names()
         shown = [{**_storage(name), "default": name in defaults} for name in names]
-        self.answer(200, {"storages": shown})
+        self.respond(200, {"storages": shown})
 
     async def _one_storage(self, name: str) -> None:
         """Show a storage as NFS of this machine, where a client finds the folder at the same path."""
@@ -150,7 +150,7 @@ class V2Handler(JobHandler):
             raise ApiError(404, "NoStorageError", f"Storage {name} is not found.")
         data = {"server": CONTAINER_IP, "path": str(self.api.storages.folder(name))}
         more = {"type": "nfs", "data": data, "readOnly": False, "mountOptions": ["nfsvers=4.1"]}
-        self.answer(200, _storage(name) | more)
+        self.respond(200, _storage(name) | more)
 
     async def _new_user(self) -> None:
         bearer = self._user()

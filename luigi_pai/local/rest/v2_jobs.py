@@ -86,7 +86,7 @@ class JobHandler(ApiHandler):
         rows = self.api.rows.as_json(search.ids(store))
         if search.counts:
             rows = f'{{"totalCount":{search.total(store)},"data":{rows}}}'
-        self.answer_json(rows)
+        self.respond_json(rows)
 
     async def _submit(self) -> None:
         """Save a job, then respond that it is accepted.
@@ -115,14 +115,14 @@ class JobHandler(ApiHandler):
         if release.job_types:
             self.api.store.add_tag(job, document.get("jobType", "others"))
         self.api.launcher.add(job)
-        self.answer(202, {"status": 202, "message": f"Update job {name} for user {user} successfully."})
+        self.respond(202, {"status": 202, "message": f"Update job {name} for user {user} successfully."})
 
     async def _get(self, name: str, number: str | None = None) -> None:
         store = self.api.store
         job, shown = self._looked_up(name, number)
         tags = store.tags([job]).get(job.id, [])
         detail = job_detail(job, shown, tags, lambda task: store.tries(task) if task.number else [task])
-        self.answer(200, detail)
+        self.respond(200, detail)
 
     async def _change_execution(self, name: str) -> None:
         bearer = self.authenticated()
@@ -131,11 +131,11 @@ class JobHandler(ApiHandler):
         self.check_owner(bearer, job.username, f"execute job {name}.")
         if wanted == "STOP":
             self.api.launcher.stop(job)
-        self.answer(202, {"status": 202, "message": f"Execute job {name} successfully."})
+        self.respond(202, {"status": 202, "message": f"Execute job {name} successfully."})
 
     async def _config(self, name: str) -> None:
         job, _ = self._looked_up(name)
-        self.answer_text("text/yaml", json.dumps(job.config, separators=(",", ":")))
+        self.respond_string("text/yaml", json.dumps(job.config, separators=(",", ":")))
 
     async def _ssh(self, name: str) -> None:
         self.authenticated()
@@ -156,7 +156,7 @@ class JobHandler(ApiHandler):
 
     async def _task_attempts(self, *path: str) -> None:
         self.authenticated()
-        self.answer(200, task_attempts(*self._task(*path)))
+        self.respond(200, task_attempts(*self._task(*path)))
 
     async def _logs(self, name: str, *path: str) -> None:
         self.authenticated()
@@ -171,10 +171,10 @@ class JobHandler(ApiHandler):
         if not chosen:
             raise ApiError(404, "NoTaskLogError", "Log of task is not found.")
         tail = self.get_query_argument("tail-mode", "") == "true"
-        self.answer(200, {"locations": log_locations(self.api, job, chosen[0], tail=tail)})
+        self.respond(200, {"locations": log_locations(self.api, job, chosen[0], tail=tail)})
 
     async def _job_attempts(self, *_path: str) -> None:
-        """Answer as a server whose job history service is off."""
+        """Respond like a server whose job history service is off."""
         self.authenticated()
         raise ApiError(500, None, "Unexpected Call")
 
@@ -182,7 +182,7 @@ class JobHandler(ApiHandler):
         job, _ = self._looked_up(name)
         kind = self.get_query_argument("type", None)
         events = [row for row in self.api.store.events(job) if kind in (None, row["type"])]
-        self.answer(200, {"totalCount": len(events), "data": [event_row(job, row) for row in events]})
+        self.respond(200, {"totalCount": len(events), "data": [event_row(job, row) for row in events]})
 
     def _tagged(self, name: str, doing: str) -> tuple[Job, str]:
         """Return a job, and the tag in the body; raise ApiError 403 if the user may not change the job."""
@@ -194,13 +194,13 @@ class JobHandler(ApiHandler):
     async def _add_tag(self, name: str) -> None:
         job, tag = self._tagged(name, "add tag to")
         self.api.store.add_tag(job, tag)
-        self.answer(200, {"status": 200, "message": f"Add tag {tag} for job {name} successfully."})
+        self.respond(200, {"status": 200, "message": f"Add tag {tag} for job {name} successfully."})
 
     async def _delete_tag(self, name: str) -> None:
         job, tag = self._tagged(name, "delete tag from")
         if not self.api.store.remove_tag(job, tag):
             raise ApiError(404, "NoTagError", f"Tag {tag} is not found for job {name}.")
-        self.answer(200, {"status": 200, "message": f"Delete tag {tag} from job {name} successfully."})
+        self.respond(200, {"status": 200, "message": f"Delete tag {tag} from job {name} successfully."})
 
     job_routes = (
         route("GET", "/api/v2/jobs", _list),
@@ -248,7 +248,7 @@ def _with_storages(
     }
 
 
-def read_protocol(text: str, release: Release) -> dict[str, Any]:
+def read_protocol(body: str, release: Release) -> dict[str, Any]:
     """Return the job protocol in a body.
 
     Raises:
@@ -256,7 +256,7 @@ def read_protocol(text: str, release: Release) -> dict[str, Any]:
             ``instances``; 400 if the protocol is invalid in another way.
     """
     try:
-        document = read_yaml(text).value
+        document = read_yaml(body).value
         problems = validate_protocol(document, release=release.spec_release)
         refused = [problem for problem in problems if problem.level is Level.REFUSED]
         if refused and _fits_schema(document, release_number(release.spec_release)):
@@ -303,8 +303,8 @@ def _spec(
     except (AttributeError, LookupError, TypeError):
         raise ApiError(500, None, "extras: a field is missing or has an invalid type") from None
     if is_too_large(spec):
-        text = f"luigi-pai local runs at most {MAX_TASKS} tasks with {MAX_JOB_PORTS} ports in a job"
-        raise ApiError(400, "InvalidProtocolError", text)
+        message = f"luigi-pai local runs at most {MAX_TASKS} tasks with {MAX_JOB_PORTS} ports in a job"
+        raise ApiError(400, "InvalidProtocolError", message)
     return spec
 
 

@@ -89,8 +89,8 @@ class Store(Database):
                     total_tasks=sum(role["taskNumber"] for role in roles),
                     total_roles=len(roles),
                 )
-                texts = {"config_json": json.dumps(config), "spec_json": json.dumps(spec)}
-                self.insert("job_texts", job_id=job_id, **texts)
+                contents = {"config_json": json.dumps(config), "spec_json": json.dumps(spec)}
+                self.insert("job_texts", job_id=job_id, **contents)
                 if secrets is not None:
                     self.insert("secrets", job_id=job_id, value=json.dumps(secrets))
         except sqlite3.IntegrityError:

@@ -41,10 +41,10 @@ class JobRows:
         if missing:
             self._write(missing)
         rows = self._rows
-        text = f"[{','.join([rows[job_id] for job_id in ids])}]"
+        joined = f"[{','.join([rows[job_id] for job_id in ids])}]"
         if len(rows) > MOST_KEPT:
             rows.clear()
-        return text
+        return joined
 
     def _write(self, ids: Sequence[int]) -> None:
         jobs = self._store.select_jobs("WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(ids)])
@@ -77,7 +77,7 @@ class JobSearch:
 
     def __init__(self, query: str, release: Release, clusters: Sequence[str] | None) -> None:
         asked = dict(parse_qsl(query, keep_blank_values=True))
-        words = {key: text.split(",") for key, text in asked.items()}
+        words = {key: value.split(",") for key, value in asked.items()}
         self._where = ["NOT deleted"]
         self._values: list[Any] = []
         if clusters is not None:

@@ -46,7 +46,7 @@ def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[st
         "framework-name": framework_name(job),
         "pod-uid": task.container_id,
         "taskrole": task.role,
-        "token": api.tokens.for_log(task.container_id),
+        "token": api.tokens.log_token(task.container_id),
     }
     if tail:
         query["tail-mode"] = "true"
@@ -60,9 +60,9 @@ class _Log(SmallBodyHandler):
         task = self.api.store.task(container_id)
         if task is None:
             raise HTTPError(404)
-        return self.api.folders.of_task(task.folder)
+        return self.api.folders.task_files(task.folder)
 
-    def begin(self) -> None:
+    def set_log_headers(self) -> None:
         """Set the headers. The log is plain text, and must not be cached, because it may grow."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
@@ -121,7 +121,7 @@ class LogPage(_Log):
         """
         folder = self.files(container_id).folder
         start, end = self._number("start"), self._number("end")
-        self.begin()
+        self.set_log_headers()
         if stream and "Range" in self.request.headers:
             await self.send_range([folder / stream], self.request.headers["Range"])
             return
@@ -134,9 +134,9 @@ class LogPage(_Log):
             self.write("\n")
 
     def _number(self, name: str) -> int | None:
-        text = self.get_query_argument(name, None)
+        value = self.get_query_argument(name, None)
         try:
-            return None if text is None else int(text)
+            return None if value is None else int(value)
         except ValueError:
             raise HTTPError(400) from None
 
@@ -150,12 +150,12 @@ class LogFile(_Log):
         ``user-all`` is stdout followed by stderr, because nothing records in which order they were written.
         """
         container_id = self.get_query_argument("pod-uid", "")
-        if self.api.tokens.log_of(self.get_query_argument("token", "")) != container_id:
+        if self.api.tokens.opened_log(self.get_query_argument("token", "")) != container_id:
             raise HTTPError(403)
         if name not in _FILES:
             raise HTTPError(404)
         paths = [self.files(container_id).folder / stream for stream in _FILES[name]]
-        self.begin()
+        self.set_log_headers()
         # logs have no ETag or Last-Modified, so that If-Range cannot match, and the whole log is sent
         asked = "" if "If-Range" in self.request.headers else self.request.headers.get("Range", "")
         is_tail = self.get_query_argument("tail-mode", "") == "true"
@@ -173,7 +173,7 @@ def _range(asked: str, length: int) -> range | None:
     ends = _RANGE.fullmatch(asked)
     if ends is None:
         return None
-    first, last, count = (None if text is None else int(text) for text in ends.groups())
+    first, last, count = (None if digits is None else int(digits) for digits in ends.groups())
     if first is None:
         return range(max(0, length - (count or 0)), length)
     return range(first, length if last is None else min(length, last + 1))

@@ -84,7 +84,7 @@ def _started(job: Job, before: Attempt | None) -> int:
     return job.created if before is None else before.completed or before.launched
 
 
-_TEXTS = {
+_DIAGNOSTICS = {
     0: "Pod succeeded",
     EXIT_LOST: "Pod was deleted by others",
     EXIT_STOPPED: STOPPED_MESSAGE,
@@ -101,7 +101,7 @@ def _ending(job: Job, shown: ShownAttempt) -> dict[str, Any]:
     code, completed = record.exit_code, record.completed
     info = _info(trigger) if code else {}
     message = record.trigger_message or ""
-    text = message if message.startswith(ALL_ENDED) else _text(code, info)
+    diagnostics = message if message.startswith(ALL_ENDED) else _diagnostics(code, info)
     runtime = None if "init" in info else info or None
     return {
         "appProgress": 0 if completed is None else 1,
@@ -111,10 +111,10 @@ def _ending(job: Job, shown: ShownAttempt) -> dict[str, Any]:
         "appCompletedTime": completed,
         "appExitCode": code,
         "appExitSpec": exit_spec(code),
-        "appExitDiagnostics": text,
+        "appExitDiagnostics": diagnostics,
         "appExitMessages": None
-        if text is None
-        else {"container": None, "runtime": runtime, "launcher": None if runtime else text},
+        if diagnostics is None
+        else {"container": None, "runtime": runtime, "launcher": None if runtime else diagnostics},
         "appExitTriggerMessage": record.trigger_message,
         "appExitTriggerTaskRoleName": record.trigger_role,
         "appExitTriggerTaskIndex": record.trigger_index,
@@ -126,11 +126,11 @@ def _info(task: Task | None) -> dict[str, Any]:
     return {**json.loads(task.exit_info), "name": "app"} if task is not None and task.exit_info else {}
 
 
-def _text(code: int | None, info: dict[str, Any]) -> str | None:
+def _diagnostics(code: int | None, info: dict[str, Any]) -> str | None:
     if code is None:
         return None
-    if code in _TEXTS:
-        return _TEXTS[code]
+    if code in _DIAGNOSTICS:
+        return _DIAGNOSTICS[code]
     if "init" in info:  # the launcher's patterns match no failed init container
         init = {"name": "init", "reason": "Error", "message": info["init"], "code": code}
         shown = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
@@ -232,7 +232,7 @@ def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
         "containerLog": f"/api/v2/jobs/{job.full_name}{path}/logs",
         "containerExitCode": task.exit_code,
         "containerExitSpec": exit_spec(task.exit_code),
-        "containerExitDiagnostics": _text(task.exit_code, _info(task)),
+        "containerExitDiagnostics": _diagnostics(task.exit_code, _info(task)),
     }
 
 

@@ -25,10 +25,10 @@ def test_a_token_speaks_for_its_user_until_it_ends(tokens, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: now + 58)
     assert tokens.check(login) == Bearer("zoe", admin=True)
     assert tokens.check(program) == Bearer("zoe", admin=False, application=True)
-    assert tokens.of_user("zoe") == [login, program]
+    assert tokens.valid_tokens("zoe") == [login, program]
     monkeypatch.setattr(time, "time", lambda: now + 61)
     assert tokens.check(login) is None
-    assert tokens.of_user("zoe") == [program]
+    assert tokens.valid_tokens("zoe") == [program]
     tokens.revoke(program)
     assert tokens.check(program) is None
 
@@ -46,15 +46,15 @@ def test_a_token_of_another_server_is_worth_nothing(tokens, tmp_path):
 
 def test_a_token_for_a_log_is_for_nothing_else(tokens, monkeypatch):
     """It stands in an address that may be passed on; it is the same for half a day, and good for a day."""
-    token = tokens.for_log("container")
-    assert tokens.log_of(token) == "container"
+    token = tokens.log_token("container")
+    assert tokens.opened_log(token) == "container"
     assert tokens.check(token) is None
-    assert tokens.log_of(tokens.issue("zoe", admin=True, expiration=60)) is None
+    assert tokens.opened_log(tokens.issue("zoe", admin=True, expiration=60)) is None
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 11 * 3600)
-    assert tokens.for_log("container") == token
+    assert tokens.log_token("container") == token
     monkeypatch.setattr(time, "time", lambda: now + 13 * 3600)
-    assert tokens.for_log("container") != token
-    assert tokens.log_of(token) == "container"
+    assert tokens.log_token("container") != token
+    assert tokens.opened_log(token) == "container"
     monkeypatch.setattr(time, "time", lambda: now + 25 * 3600)
-    assert tokens.log_of(token) is None
+    assert tokens.opened_log(token) is None

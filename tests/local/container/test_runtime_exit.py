@@ -7,7 +7,7 @@ import time
 import pytest
 from local_cases import cases
 
-from luigi_pai.local.container.runtime_exit import runtime_exit
+from luigi_pai.local.container.runtime import runtime_exit
 from luigi_pai.local.container.task_files import redactor
 
 

@@ -193,7 +193,7 @@ def test_tasks_that_wait_come_before_later_jobs(queue):
         tasks.remove(task)
 
     run = SimpleNamespace(
-        job=job, waiting=tasks, allocate=allocate, request=lambda _: Resources.of_role(from_role)
+        job=job, waiting=tasks, allocate=allocate, request=lambda _: Resources.from_role(from_role)
     )
     queue.put(2, 1)
     queue.schedule({1: run})

@@ -86,7 +86,7 @@ def test_the_bound_of_the_machine_is_shared(scheduler):
 def test_a_role_may_ask_for_less_than_nothing():
     """gpu: -1 is taken by 1.8."""
     role = {"cpuNumber": 2, "memoryMB": 3, "gpuNumber": -1}
-    assert Resources.of_role(role) == Resources(2, 3, 0)
+    assert Resources.from_role(role) == Resources(2, 3, 0)
 
 
 def test_a_gpu_is_free_when_the_last_of_its_holders_gives_it_back(scheduler):

@@ -25,7 +25,10 @@ def test_exit_types_are_the_launchers_words():
 
 def test_a_stopped_job_is_not_retried():
     """It has an exit code of its own."""
-    assert (OPENPAI_0_7_1.exit_stopped, OPENPAI_0_7_1.exit_type(OPENPAI_0_7_1.exit_stopped)) == (214, "NON_TRANSIENT")
+    assert (OPENPAI_0_7_1.exit_stopped, OPENPAI_0_7_1.exit_type(OPENPAI_0_7_1.exit_stopped)) == (
+        214,
+        "NON_TRANSIENT",
+    )
     assert OPENPAI_0_7_1.stopped_message == "UserApplication killed due to StopFrameworkRequest"
 
 

@@ -21,10 +21,10 @@ T = 1_000_000
 @pytest.mark.parametrize(
     ("requested", "of_each_key"), [("shared", False), ("by_user", False), ("of_ltp", True)]
 )
-def test_counts_begin_anew_at_the_end_of_their_window(requested, of_each_key):
+def test_counts_begin_anew_at_the_end_of_their_window(requested, per_key):
     """At the same moment for everybody, except on LTP; what is left and when it ends stand in the headers."""
     now = [T + 0.25]
-    limits = RateLimits((2, 1, 1), lambda: now[0], of_each_key=of_each_key)
+    limits = RateLimits((2, 1, 1), lambda: now[0], per_key=per_key)
     for seconds, kind, key, refused, remaining, reset, retry_after in cases(f"limits_{requested}"):
         now[0] = T + seconds
         headers, found = limits.count(kind, key)

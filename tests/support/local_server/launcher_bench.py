@@ -126,7 +126,7 @@ class Bench:
         return [] if attempt is None else self.store.tasks(attempt)
 
     def folders(self, job):
-        return [self.services.folders.of_task(task.folder).folder for task in self.tasks(job)]
+        return [self.services.folders.task_files(task.folder).folder for task in self.tasks(job)]
 
     def logs(self, job, name):
         return [folder / name for folder in self.folders(job) if (folder / name).exists()]

@@ -64,7 +64,7 @@ class Hdfs:
 
     def read(self, path: str) -> AbstractContextManager[Any]:
         """Return a file, open for reading."""
-        return self._answer("GET", self._datanode("GET", path, "OPEN"))
+        return self._request("GET", self._datanode("GET", path, "OPEN"))
 
     def write(self, path: str, stream: Any) -> None:
         """Write a binary stream to a file, replacing an existing one; the file appears when complete."""
@@ -111,29 +111,29 @@ class Hdfs:
         return f"{base}/webhdfs/v1{quote(path)}?{query}"
 
     def _json(self, method: str, path: str, operation: str, **parameters: Any) -> Any:
-        with self._answer(method, self._address(path, operation, parameters)) as response:
-            text = response.read()
-        return json.loads(text) if text else {}
+        with self._request(method, self._address(path, operation, parameters)) as response:
+            body = response.read()
+        return json.loads(body) if body else {}
 
     def _datanode(self, method: str, path: str, operation: str, **parameters: Any) -> str:
         """Send a request to the NameNode, and return the DataNode URL that it redirects to."""
-        with self._answer(method, self._address(path, operation, parameters)) as response:
+        with self._request(method, self._address(path, operation, parameters)) as response:
             address = response.headers.get("Location", "")
         if not urlsplit(address).netloc:
             raise Fault(f"{self._url.netloc} sent no DataNode URL, so it is not a WebHDFS")
         return address
 
     def _send(self, method: str, path: str, operation: str, stream: Any, **parameters: Any) -> None:
-        with self._answer(method, self._datanode(method, path, operation, **parameters), stream):
+        with self._request(method, self._datanode(method, path, operation, **parameters), stream):
             pass
 
     @contextlib.contextmanager
-    def _answer(self, method: str, address: str, stream: Any = None) -> Iterator[_Reply]:
+    def _request(self, method: str, address: str, stream: Any = None) -> Iterator[_Response]:
         """Send a request with the body ``stream``, and yield the response; raise Fault if it fails."""
         where = urlsplit(address)
         kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(where.netloc, timeout=self._timeout, blocksize=CHUNK)) as connection:
-            connection.response_class = _Reply
+            connection.response_class = _Response
             target, headers = f"{where.path}?{where.query}", {"Content-Type": "application/octet-stream"}
             try:
                 # a server may refuse a request before it has read the body; the response below says why
@@ -143,8 +143,8 @@ class Hdfs:
                 response.path = where.path
             except (OSError, http.client.HTTPException) as error:
                 why = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
-                text = f"Call to {where.netloc} failed on connection exception: {why}"
-                raise Fault(f"{text}; {self._setting} is the address of the cluster's WebHDFS") from error
+                message = f"Call to {where.netloc} failed on connection exception: {why}"
+                raise Fault(f"{message}; {self._setting} is the address of the cluster's WebHDFS") from error
             if response.status >= http.client.BAD_REQUEST:
                 raise _refusal(response)
             yield response
@@ -181,7 +181,7 @@ class Disk:
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
-class _Reply(http.client.HTTPResponse):
+class _Response(http.client.HTTPResponse):
     """A response whose body must be complete."""
 
     path = ""
@@ -197,7 +197,7 @@ class _Reply(http.client.HTTPResponse):
         return data
 
 
-def _refusal(response: _Reply) -> Fault:
+def _refusal(response: _Response) -> Fault:
     """Return the RemoteException of a response as a Fault."""
     try:
         remote = json.loads(response.read())["RemoteException"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Usage(Exception):
-    """Wrong usage of a command."""
+    """Incorrect usage of a command."""
 
 
 class _Item(NamedTuple):
@@ -67,8 +67,8 @@ class _Item(NamedTuple):
         if not found and not _Item(self.place, posixpath.dirname(self.path), "").is_folder():
             raise self.fault("No such file or directory")
 
-    def fault(self, what: str) -> Fault:
-        return Fault(f"`{self.shown}': {what}")
+    def fault(self, reason: str) -> Fault:
+        return Fault(f"`{self.shown}': {reason}")
 
 
 @dataclass
@@ -307,14 +307,14 @@ def _test(call: Call) -> None:
     if len(call.options) != 1:
         raise Usage("Only one test flag is allowed" if call.options else "No test flag given")
     found = call.expand(call.words[0])[0].look()
-    answers = found and {
+    results = found and {
         "e": True,
         "d": found["type"] == "DIRECTORY",
         "f": found["type"] == "FILE",
         "s": found["length"] > 0,
         "z": found["length"] == 0,
     }
-    call.failed = not (answers and answers[min(call.options)])
+    call.failed = not (results and results[min(call.options)])
 
 
 COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {

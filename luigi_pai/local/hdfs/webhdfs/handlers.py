@@ -57,7 +57,7 @@ class WebHdfsHandler(RequestHandler):
 
     def prepare(self) -> None:
         """Open a file for the body of an upload."""
-        self.operation = self.text("op").upper()
+        self.operation = self.parameter("op").upper()
         self.hdfs_path = self.path_args[0] or "/"
         connection: Any = self.request.connection
         connection.set_max_body_size(_NO_LIMIT)  # even for the NameNode: curl -T also sends it the file
@@ -84,10 +84,10 @@ class WebHdfsHandler(RequestHandler):
             Path(self.upload.name).unlink(missing_ok=True)
 
     def write_error(self, status_code: int, **about: Any) -> None:
-        """Answer with a ``RemoteException``."""
+        """Respond with a ``RemoteException``."""
         error = (about.get("exc_info") or (None, None))[1]
         if isinstance(error, OSError):
-            error = RemoteFault.of_disk(error, self.hdfs_path)
+            error = RemoteFault.from_os_error(error, self.hdfs_path)
         if isinstance(error, RemoteFault):
             self.set_status(error.status)
         else:
@@ -103,7 +103,7 @@ class WebHdfsHandler(RequestHandler):
     # the four HTTP methods
 
     async def get(self, _path: str | None = None) -> None:
-        """Answer the operations that read."""
+        """Handle the operations that read."""
         if self.operation == "GETFILESTATUS":
             self.finish({"FileStatus": self._owned(self.tree.status(self.hdfs_path))})
         elif self.operation == "LISTSTATUS":
@@ -120,14 +120,14 @@ class WebHdfsHandler(RequestHandler):
             raise self._not_served()
 
     async def put(self, _path: str | None = None) -> None:
-        """Answer the operations that create or change."""
+        """Handle the operations that create or change."""
         if self.operation == "CREATE":
             self._create()
         elif self.operation == "MKDIRS":
             self.tree.mkdirs(self.hdfs_path, self._permission())
             self.finish({"boolean": True})
         elif self.operation == "RENAME":
-            options, destination = self.text("renameoptions").upper(), self.text("destination")
+            options, destination = self.parameter("renameoptions").upper(), self.parameter("destination")
             if options:
                 self.tree.rename_onto(self.hdfs_path, destination, overwrite="OVERWRITE" in options)
             else:
@@ -138,7 +138,7 @@ class WebHdfsHandler(RequestHandler):
             raise self._not_served()
 
     async def post(self, _path: str | None = None) -> None:
-        """Answer APPEND."""
+        """Handle APPEND."""
         if self.operation != "APPEND":
             raise self._not_served()
         if not self.is_datanode():
@@ -148,7 +148,7 @@ class WebHdfsHandler(RequestHandler):
             await asyncio.to_thread(self.tree.append, self._end_upload(), self.hdfs_path)
 
     async def delete(self, _path: str | None = None) -> None:
-        """Answer DELETE."""
+        """Handle DELETE."""
         if self.operation != "DELETE":
             raise self._not_served()
         gone = self.tree.delete(self.hdfs_path, recursive=self._flag("recursive"))
@@ -163,8 +163,10 @@ class WebHdfsHandler(RequestHandler):
         if not self.is_datanode():
             about = self.tree.status(self.hdfs_path)
             if about["type"] == "FILE" and offset >= about["length"] and offset > 0:
-                text = f"Offset={offset} out of the range [0, {about['length']}); OPEN, path={self.hdfs_path}"
-                raise RemoteFault("IOException", text)
+                message = (
+                    f"Offset={offset} out of the range [0, {about['length']}); OPEN, path={self.hdfs_path}"
+                )
+                raise RemoteFault("IOException", message)
             self._send_on()
             return
         with self.tree.open(self.hdfs_path) as file:
@@ -196,40 +198,40 @@ class WebHdfsHandler(RequestHandler):
 
     def is_datanode(self) -> bool:
         """Return whether the request is for the DataNode, not the NameNode."""
-        return bool(self.text("namenoderpcaddress"))
+        return bool(self.parameter("namenoderpcaddress"))
 
-    def text(self, name: str) -> str:
+    def parameter(self, name: str) -> str:
         """Return a query parameter; empty if it is missing."""
         return self.get_query_argument(name, "", strip=False)
 
     def user(self) -> str:
         """Return the user of the request."""
-        return self.text("user.name") or _NOBODY
+        return self.parameter("user.name") or _NOBODY
 
     def _owned(self, status: dict[str, Any]) -> dict[str, Any]:
         """Return a ``FileStatus`` with the request's user as its owner, because the tree stores no owners."""
         return {**status, "owner": self.user()}
 
     def _flag(self, name: str) -> bool:
-        return self.text(name).lower() == "true"
+        return self.parameter(name).lower() == "true"
 
     def _permission(self) -> int:
         return self._number("permission", 0o755, base=8)
 
     def _number(self, name: str, default: int, base: int = 10) -> int:
-        text = self.text(name)
+        value = self.parameter(name)
         with contextlib.suppress(ValueError):
-            number = int(text, base) if text else default
+            number = int(value, base) if value else default
             if number >= 0:
                 return number
-        message = f'Invalid value for webhdfs parameter "{name}": "{text}"'
+        message = f'Invalid value for webhdfs parameter "{name}": "{value}"'
         raise RemoteFault("IllegalArgumentException", message)
 
     def _not_served(self) -> RemoteFault:
-        text = (
+        message = (
             f'Invalid value for webhdfs parameter "op": no {self.request.method} operation {self.operation}'
         )
-        return RemoteFault("IllegalArgumentException", text)
+        return RemoteFault("IllegalArgumentException", message)
 
     def _send_on(self) -> None:
         """Redirect the client to the DataNode, which is also this server."""

@@ -1,9 +1,9 @@
 """A folder on disk with the rules of an HDFS namespace (Hadoop 2.7.4).
 
 The folder ``NAME`` stays a plain tree. Next to it is the folder ``NAME.webhdfs``, which has the folders
-``incoming`` (uploads that are not complete) and ``deleted`` (what is being removed). ``NAME.webhdfs`` is on
-the same file system, so that publishing and deleting are one ``rename``. Only one process at a time may
-serve a tree.
+``incoming`` (uploads that are not complete) and ``deleted`` (files and folders that are being removed).
+``NAME.webhdfs`` is on the same file system, so that publishing and deleting are one ``rename``. Only one
+process at a time may serve a tree.
 
 The mode of a file or folder is its mode on disk, to which access for this server's user is always added. No
 request is refused for missing permissions.
@@ -31,7 +31,7 @@ _STATUS = {
     "IllegalArgumentException": 400,
     "InvalidPathException": 400,
 }
-_OF_DISK = {
+_EXCEPTIONS = {
     errno.ENOENT: "FileNotFoundException",
     errno.ENAMETOOLONG: "PathComponentTooLongException",
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.ENOTDIR), "AccessControlException"),
@@ -47,12 +47,12 @@ class RemoteFault(Exception):
         self.status = _STATUS.get(exception, 403)
 
     @classmethod
-    def of_disk(cls, error: OSError, path: str) -> RemoteFault:
+    def from_os_error(cls, error: OSError, path: str) -> RemoteFault:
         """Return HDFS's error for an error of the disk. Luigi recognises a missing file by this message."""
         number = error.errno or errno.EIO
         missing = f"File does not exist: {path}"
-        text = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
-        return cls(_OF_DISK.get(number, "IOException"), text)
+        message = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
+        return cls(_EXCEPTIONS.get(number, "IOException"), message)
 
 
 class Tree:
@@ -141,8 +141,8 @@ class Tree:
         """Add a complete upload to a file; callable from any thread."""
         place = self._existing(path)
         if place.is_dir():
-            text = f"Cannot append to directory {path}; already exists as a directory."
-            raise RemoteFault("FileAlreadyExistsException", text)
+            message = f"Cannot append to directory {path}; already exists as a directory."
+            raise RemoteFault("FileAlreadyExistsException", message)
         with self._appending, upload.open("rb") as new, place.open("ab") as file:
             shutil.copyfileobj(new, file)
 
