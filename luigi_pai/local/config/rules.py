@@ -104,10 +104,10 @@ class Faults:
         return {"seed": self.seed, "rules": [rule.shown() for rule in self.rules]}
 
 
-def read_faults(text: str) -> Any:
+def read_faults(option: str) -> Any:
     """Return the JSON value of ``--faults``. Raise ConfigError if it is not JSON."""
     try:
-        return json.loads(text)
+        return json.loads(option)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"--faults is not JSON: {error}") from None
 

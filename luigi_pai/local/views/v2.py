@@ -31,17 +31,20 @@ class ShownAttempt:
     """An attempt of a job, as the API shows it.
 
     Attributes:
-        index: its number in the API, from 0.
-        started: when it was created, in milliseconds since 1970 UTC.
+        created: when it was created, in milliseconds since 1970 UTC.
         launched: when it started or, if the job ended before, when the job ended; None while the job waits.
         tasks: the latest try of each of its tasks.
     """
 
-    index: int
-    started: int
-    launched: int | None
     record: Attempt
+    created: int
+    launched: int | None
     tasks: Sequence[Task]
+
+    @property
+    def index(self) -> int:
+        """Its number in the API, from 0."""
+        return self.record.number - 1
 
 
 def latest_attempt(job: Job, store: Store) -> ShownAttempt:
@@ -63,7 +66,7 @@ def latest_attempt(job: Job, store: Store) -> ShownAttempt:
         for role in job.roles
         for index in range(role["taskNumber"])
     ]
-    return ShownAttempt(job.retries, _started(job, last), job.completed, record, tasks)
+    return ShownAttempt(record, _creation(job, last), job.completed, tasks)
 
 
 def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
@@ -75,11 +78,11 @@ def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
 
 
 def _shown(job: Job, record: Attempt, store: Store) -> ShownAttempt:
-    started = _started(job, store.attempt(job, record.number - 1))
-    return ShownAttempt(record.number - 1, started, record.launched, record, store.tasks(record))
+    created = _creation(job, store.attempt(job, record.number - 1))
+    return ShownAttempt(record, created, record.launched, store.tasks(record))
 
 
-def _started(job: Job, before: Attempt | None) -> int:
+def _creation(job: Job, before: Attempt | None) -> int:
     """Return when an attempt was created: with the job, or at the end of the previous attempt."""
     return job.created if before is None else before.completed or before.launched
 
@@ -90,7 +93,7 @@ _DIAGNOSTICS = {
     EXIT_STOPPED: STOPPED_MESSAGE,
     EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
 }
-"""The launcher's diagnostics of these exit codes; `_text` composes the diagnostics of other exit codes."""
+"""The launcher's diagnostics of these exit codes; `_diagnostics` composes those of other exit codes."""
 
 
 def _ending(job: Job, shown: ShownAttempt) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def _ending(job: Job, shown: ShownAttempt) -> dict[str, Any]:
     return {
         "appProgress": 0 if completed is None else 1,
         "appTrackingUrl": "",
-        "appCreatedTime": shown.started,
+        "appCreatedTime": shown.created,
         "appLaunchedTime": shown.launched,
         "appCompletedTime": completed,
         "appExitCode": code,
@@ -245,7 +248,7 @@ def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
         "taskState": _task_state(job, task),
         "retries": task.number,
         "accountableRetries": task.counted_retries,
-        "createdTime": shown.started,
+        "createdTime": shown.created,
         "launchedTime": tried[-1].launched or task.completed,
         "completedTime": task.completed,
     }
@@ -257,7 +260,7 @@ def _try_times(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str
     return {
         "attemptId": task.number,
         "attemptState": _task_state(job, task),
-        "currentAttemptCreatedTime": tried[1].completed if len(tried) > 1 else shown.started,
+        "currentAttemptCreatedTime": tried[1].completed if len(tried) > 1 else shown.created,
         "currentAttemptLaunchedTime": task.launched or task.completed,
         "currentAttemptCompletedTime": task.completed,
     }

@@ -108,32 +108,32 @@ class Call:
             except Fault as fault:
                 self.fault(fault)
 
-    def on_hdfs(self, text: str) -> _Item:
+    def on_hdfs(self, word: str) -> _Item:
         """Return the item of a path on HDFS. Patterns are not expanded; the NameNode in a URI is ignored."""
-        scheme, colon, rest = text.partition(":")
+        scheme, colon, rest = word.partition(":")
         if not colon or "/" in scheme:
-            path, text = posixpath.join(f"/user/{self.hdfs.user}", text), text or "."
+            path, word = posixpath.join(f"/user/{self.hdfs.user}", word), word or "."
         elif scheme in ("hdfs", "viewfs"):
             path = f"/{rest[2:].partition('/')[2]}" if rest.startswith("//") else rest
         else:
             raise Fault(f"No FileSystem for scheme: {scheme}")
-        return _Item(self.hdfs, "/" + posixpath.normpath(path).lstrip("/"), text)
+        return _Item(self.hdfs, "/" + posixpath.normpath(path).lstrip("/"), word)
 
-    def expand(self, text: str) -> list[_Item]:
+    def expand(self, word: str) -> list[_Item]:
         """Return the items that a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``) matches.
 
         If the path has no pattern, or matches nothing, the result is the item of the path itself.
         """
-        names = text.split("/")
+        names = word.split("/")
         plain = next((at for at, name in enumerate(names) if re.search(r"[*?]|\[.+\]", name)), None)
         if plain is None:
-            return [self.on_hdfs(text)]
-        items = [self.on_hdfs("/".join(names[:plain]) or "/" * text.startswith("/"))]
+            return [self.on_hdfs(word)]
+        items = [self.on_hdfs("/".join(names[:plain]) or "/" * word.startswith("/"))]
         for name in names[plain:]:
             children = [child for item in items if item.is_folder() for child in item.children()]
             pattern = name.replace("[^", "[!")
             items = [child for child in children if fnmatchcase(child.name, pattern)]
-        return items or [self.on_hdfs(text)]
+        return items or [self.on_hdfs(word)]
 
     def found(self, words: Iterable[str]) -> list[_Item]:
         """Expand the patterns in paths, and return the matching items. Report paths that cannot be read."""
@@ -147,8 +147,8 @@ class Call:
         return sources, goal
 
 
-def _print(text: str) -> None:
-    sys.stdout.buffer.write(f"{text}\n".encode(errors="surrogateescape"))
+def _print(line: str) -> None:
+    sys.stdout.buffer.write(f"{line}\n".encode(errors="surrogateescape"))
 
 
 def _for_each(work: Callable[[Call, _Item], None]) -> Callable[[Call], None]:
@@ -165,7 +165,7 @@ def _put(call: Call) -> None:
     if sources == ["-"]:
         _write(call, target.child("-") if target.is_folder() else target, sys.stdin.buffer)
     else:
-        _copy(call, [_local(text) for text in sources], target)
+        _copy(call, [_local(word) for word in sources], target)
 
 
 def _get(call: Call) -> None:
@@ -173,9 +173,9 @@ def _get(call: Call) -> None:
     _copy(call, call.found(sources), _local(goal))
 
 
-def _local(text: str) -> _Item:
-    text = text.removeprefix("file://")
-    return _Item(Disk(), str(Path(text).absolute()), text)
+def _local(word: str) -> _Item:
+    word = word.removeprefix("file://")
+    return _Item(Disk(), str(Path(word).absolute()), word)
 
 
 def _copy(call: Call, items: list[_Item], goal: _Item) -> None:
