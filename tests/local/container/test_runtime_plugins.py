@@ -30,51 +30,6 @@ def run(text, folder):
 # how a task ends whose plugins cannot be prepared
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"extras": plugin("nosuch", {})}, "OpenPAI 1.8 has no runtime plugin nosuch"),
-        ({"roles": {"My_Role": task_role("true")}}, "OpenPAI 1.8 cannot run the role My_Role"),
-        ({"extras": plugin("cmd", {"preCommands": [3]})}, "the plugin cmd cannot use its parameters"),
-    ],
-)
-def test_it_ends_with_the_code_of_an_init_container_that_failed(v2, more, said):
-    """1, which no pattern knows: the phrase of unknown codes, tried again up to jobRetryCount."""
-    job = v2.run("true", jobRetryCount=1, **more)
-    status, role = job["jobStatus"], next(iter(job["taskRoles"]))
-    assert (status["state"], status["retries"], status["appExitCode"]) == ("FAILED", 1, 1)
-    assert (status["appExitSpec"]["phrase"], status["appExitSpec"]["code"]) == ("PAIRuntimeExitAbnormally", 1)
-    assert status["appExitSpec"]["reaction"] == "RETRY_TO_MAX"
-    assert status["appExitDiagnostics"].startswith("Pod failed: PodPattern unmatched:\n")
-    assert status["appExitMessages"]["runtime"] is None
-    assert status["appExitMessages"]["launcher"] == status["appExitDiagnostics"]
-    assert said in status["appExitDiagnostics"]
-    assert v2.task(job, role)["containerExitCode"] == 1
-    assert f"could not be started: {said}" in v2.log(job, role, name="stderr")
-
-
-@pytest.mark.slow
-def test_a_secret_is_not_in_what_is_said_of_it(v2):
-    """The log is the job's own."""
-    commands = ["echo <% $secrets.at %> >&2; exit 3"]
-    job = v2.run("true", extras=plugin("cmd", {"preCommands": commands}), secrets={"at": "hush-hush-17"})
-    assert job["jobStatus"]["state"] == "FAILED"
-    assert "******" in json.dumps(job)
-    assert "hush-hush-17" not in json.dumps(job)
-
-
-@pytest.mark.slow
-def test_nothing_of_any_plugin_runs_where_one_cannot_be_prepared(v2):
-    """All are prepared first."""
-    both = [
-        {"plugin": "cmd", "parameters": {"preCommands": ["echo ran"]}},
-        {"plugin": "cmd", "parameters": {"callbacks": [{"commands": ["echo ran"]}]}},
-    ]
-    job = v2.run("echo ran", extras={"com.microsoft.pai.runtimeplugin": both})
-    assert (v2.log(job), "ran\n" in v2.log(job, name="runtime.log")) == ("", False)
-
-
 # cmd
 
 
@@ -95,15 +50,6 @@ def test_cmd_may_have_nothing_to_do(parameters, tmp_path):
     assert set(scripts("cmd", parameters, tmp_path)) == {"command.sh"}
 
 
-@pytest.mark.slow
-def test_no_policy_forgives_what_the_runtime_does_itself(v2, tmp_path):
-    """It looks for the plugin, and reads its parameters."""
-    with pytest.raises(ValueError, match="refers to nothing"):
-        scripts("cmd", {"preCommands": ["echo '<% $parameters.nope %>'"]}, tmp_path, policy="ignore")
-    job = v2.run("true", extras=plugin("nosuch", {}, failurePolicy="ignore"))
-    assert job["jobStatus"]["appExitCode"] == 1
-
-
 # parameters
 
 
@@ -112,8 +58,10 @@ def test_parameters_that_the_runtime_cannot_read_fail_the_task(command, said, tm
     """A reference to nothing or to no text, and a text that is no YAML as Python writes it."""
     given = {"n": 3, "list": ["a", "b"]}
     said = f"the plugin cmd cannot get its parameters: .*{re.escape(said)}"
-    with pytest.raises(ValueError, match=said):
-        scripts("cmd", {"preCommands": [command]}, tmp_path, parameters=given, secrets={"pw": "hush"})
+    for policy in ("fail", "ignore"):  # no policy forgives the runtime's own work
+        more = {"parameters": given, "secrets": {"pw": "hush"}, "policy": policy}
+        with pytest.raises(ValueError, match=said):
+            scripts("cmd", {"preCommands": [command]}, tmp_path, **more)
 
 
 @pytest.mark.parametrize(("command", "arrives"), cases("parameters_arrive_as_the_runtime_reads_them"))
@@ -132,21 +80,6 @@ def test_parameters_arrive_as_the_runtime_reads_them(command, arrives, tmp_path)
 
 
 # those that are left out
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "parameters", "said"),
-    cases("a_job_runs_without_the_plugins_that_a_laptop_has_no_use_for"),
-)
-def test_a_job_runs_without_the_plugins_that_a_laptop_has_no_use_for(name, parameters, said, v2):
-    """The task's log says once what is left out; of files that the job may look for its error log, too."""
-    twice = [{"plugin": name, "parameters": parameters}] * 2
-    job = v2.run("echo ran", extras={"com.microsoft.pai.runtimeplugin": twice})
-    assert (job["jobStatus"]["state"], v2.log(job)) == ("SUCCEEDED", "ran\n")
-    line = f"luigi-pai local: the plugin {name} is left out here: {said}"
-    assert v2.log(job, name="runtime.log").count(line) == 1
-    assert v2.log(job, name="stderr").count(line) == (name == "git")
 
 
 # where the other tasks are

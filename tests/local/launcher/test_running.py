@@ -6,13 +6,11 @@ import json
 import os
 import re
 import socket
-import time
 
 import container_environments
 import psutil
 import pytest
 import requests
-from local_cases import cases
 from local_client import role, unique
 from placed_roles import roles_of
 from waiting import wait_until
@@ -37,17 +35,6 @@ def processes_with(marker):
         for process in psutil.process_iter(["cmdline", "status"])
         if process.info["status"] != "zombie" and marker in " ".join(process.info["cmdline"] or ())
     ]
-
-
-@pytest.mark.parametrize(("command", "code"), cases("the_exit_code_is_that_of_the_script_of_0_7_1"))
-def test_the_exit_code_is_that_of_the_script_of_0_7_1(command, code, client):
-    """COMMAND || exit $? in a bash script."""
-    status = client.run(command)["jobStatus"]
-    assert status["appExitCode"] == code
-    assert status["state"] == ("FAILED" if code else "SUCCEEDED")
-    assert status["appExitType"] == ("UNKNOWN" if code else "SUCCEEDED")
-    assert status["createdTime"] <= status["appLaunchedTime"] <= status["appCompletedTime"]
-    assert status["appCompletedTime"] <= status["completedTime"] <= time.time() * 1000
 
 
 def test_a_failed_job_says_which_task_and_its_last_words(client):
@@ -153,14 +140,6 @@ def test_the_code_folder_is_fetched_under_its_own_name(client, local_pai_v1):
     assert client.log(job) == "fetched\ntrain\n"
 
 
-def test_a_code_folder_that_is_not_there_ends_the_task(client):
-    """Exit code 1, and its log says why."""
-    job = client.run("echo never", codeDir="$PAI_DEFAULT_FS_URI/no/such/folder")
-    assert job["jobStatus"]["appExitCode"] == 1
-    assert "cannot fetch the code folder" in job["jobStatus"]["appExitDiagnostics"]
-    assert client.log(job) == ""
-
-
 def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai_v1):
     """The bound of OpenPAI's bootstrap, looked at before anything is copied."""
     big = local_pai_v1.data / "hdfs" / "big" / "code"
@@ -225,16 +204,6 @@ def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, l
 COUNTING = "cd ../../..; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; "
 
 
-@pytest.mark.parametrize(
-    ("command", "retry_count", "retries", "state", "code"),
-    cases("an_attempt_is_made_again_by_the_rules_of_0_7"),
-)
-def test_an_attempt_is_made_again_by_the_rules_of_0_7(command, retry_count, retries, state, code, client):
-    """retryCount counts unknown failures only."""
-    name = client.submit(COUNTING + command, retryCount=retry_count)
-    assert client.end(name) == (state, code, retries)
-
-
 def test_retry_count_minus_2_goes_on_after_success(client):
     """A service; it ends when it is stopped."""
     name = client.submit("true", retryCount=-2)
@@ -254,13 +223,6 @@ def test_each_attempt_has_its_own_ids_and_folder(client, local_pai_v1):
     assert sorted(path.name for path in folder.iterdir()) == ["attempt1", "attempt2", "n"]
 
 
-def test_a_task_that_cannot_be_started_fails_with_the_reason(client):
-    """A NUL byte fits into JSON, and into no environment."""
-    job = client.run("true", dataDir="a\0b")
-    assert job["jobStatus"]["appExitCode"] == 1
-    assert "the task could not be started" in job["jobStatus"]["appExitDiagnostics"]
-
-
 @pytest.mark.parametrize("name", ["...", "-rf", "x" * 255])
 def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
     """Names are never paths here."""
@@ -275,9 +237,3 @@ def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
     assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
     url = f"{local_pai_v1.webhdfs_url}/webhdfs/v1/Output/admin/{job['name']}/result"
     assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"
-
-
-def test_min_succeeded_ends_the_job_at_once(client):
-    """A parameter server that never ends does not keep its job running."""
-    name = client.submit(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))
-    assert client.end(name) == ("SUCCEEDED", 0, 0)

@@ -9,7 +9,6 @@ import container_environments
 import psutil
 import pytest
 import requests
-from local_cases import cases
 from placed_roles import roles_of
 from protocol_client import plugin, protocol, task_role
 from waiting import wait_until
@@ -18,11 +17,6 @@ pytestmark = pytest.mark.slow
 
 SHOW_ENVIRONMENT = "python -c 'import json, os; print(json.dumps(dict(os.environ)))'"
 HOSTILE = "\"'<b>&amp;%s $HOME `id` \\n\\ {{x}}\nsecond line\ttab ü"
-
-
-def plugins(*extras):
-    """Return the extras of several plugins."""
-    return {key: [one for each in extras for one in each[key]] for key in extras[0]}
 
 
 def script(name, *callbacks, **more):
@@ -34,40 +28,6 @@ def script(name, *callbacks, **more):
         "callbacks": [{"event": event, "commands": [command]} for event, command in callbacks],
         **more,
     }
-
-
-@pytest.mark.parametrize(("command", "code"), cases("the_exit_code_is_the_one_of_1_8s_runtime"))
-def test_the_exit_code_is_the_one_of_1_8s_runtime(command, code, v2):
-    """Strict bash, then the known codes and patterns, then 255."""
-    job = v2.run(command)
-    status = job["jobStatus"]
-    assert (status["state"], status["appExitType"]) == (
-        ("FAILED", "Failed") if code else ("SUCCEEDED", "Succeeded")
-    )
-    assert status["appExitCode"] == v2.task(job)["containerExitCode"] == status["appExitSpec"]["code"] == code
-    assert status["createdTime"] <= status["appLaunchedTime"] <= status["appCompletedTime"]
-
-
-def test_a_failed_job_says_what_the_runtime_says(v2):
-    """The runtime's message, the trigger and the exit spec."""
-    roles = {
-        "ok": task_role("sleep 60"),
-        "w": task_role("echo fine", "echo 'no data & <b>' >&2; exit 3"),
-    }
-    job = v2.run(roles=roles)
-    status = job["jobStatus"]
-    runtime = status["appExitMessages"]["runtime"]
-    assert (runtime["exitCode"], runtime["originUserExitCode"]) == (255, 3)
-    assert runtime["errorLogs"]["user"] == "fine\nno data & <b>"
-    assert status["appExitDiagnostics"].startswith("Pod failed: PodPattern matched:\ncontainers:\n")
-    assert "no data & <b>" in status["appExitDiagnostics"]
-    assert status["appExitSpec"]["phrase"] == "PAIRuntimeUnknownFailed"
-    assert (status["appExitTriggerTaskRoleName"], status["appExitTriggerTaskIndex"]) == ("w", 0)
-    rule = "FailedTaskCount 1 has reached MinFailedTaskCount 1 in the TaskRole"
-    assert status["appExitTriggerMessage"] == rule
-    other = v2.task(job, "ok")
-    assert (other["containerExitCode"], other["taskState"]) == (-220, "STOPPED")
-    assert other["containerExitSpec"]["phrase"] == "FrameworkAttemptCompletion"
 
 
 def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai_v2):
@@ -115,19 +75,6 @@ def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai_v2):
 # parameters, secrets
 
 
-def test_commands_are_filled_in_as_the_server_does(v2):
-    """Parameters and prerequisites by the server, around them the default deployment."""
-    around = {"preCommands": ["echo before"], "postCommands": ["echo after"]}
-    job = v2.run(
-        roles={"main": task_role("echo <% $parameters.lr %> <% $data.uri[1] %>", data="set")},
-        parameters={"lr": 0.1},
-        prerequisites=[{"name": "set", "type": "data", "uri": ["/a", "/b"]}],
-        deployments=[{"name": "d", "taskRoles": {"main": around}}],
-        defaults={"deployment": "d"},
-    )
-    assert v2.log(job) == "before\n0.1 /b\nafter\n"
-
-
 def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai_v2):
     """In the command and in a plugin; not in the API, the page, the server's log or the process list."""
     shown = "cat <<'END'\n<% $secrets.pw %>\nEND"
@@ -163,16 +110,6 @@ def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai_v2):
     assert not [path for path in scripts if path.exists()]
 
 
-def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2, local_pai_v2):
-    """The log is the job's own; what the API and the page say of it is not."""
-    job = v2.run("echo 'cannot log in with <% $secrets.pw %>' >&2; exit 1", secrets={"pw": "open-sesame-42"})
-    assert "cannot log in with ******" in job["jobStatus"]["appExitDiagnostics"]
-    assert "open-sesame-42" not in json.dumps(job)
-    query = {"username": "admin", "jobName": job["name"]}
-    page = requests.get(local_pai_v2.url + "/job-detail.html", params=query, timeout=20)
-    assert "cannot log in with ******" in page.text
-
-
 def test_a_password_of_a_registry_is_not_shown(v2):
     """A reference in its place is."""
     auth = {"username": "zoe", "password": "plain-password", "registryuri": "<% $secrets.uri %>"}
@@ -184,47 +121,6 @@ def test_a_password_of_a_registry_is_not_shown(v2):
 
 
 # plugins
-
-
-def test_plugins_run_in_order_before_and_in_reverse_after(v2):
-    """First the role's prerequisites, then extras; the output is the runtime's, not the command's."""
-    third = {"preCommands": ["echo <% $parameters.x %> >> order"], "postCommands": ["echo end three"]}
-    job = v2.run(
-        roles={"main": task_role("echo command; cat order", prerequisites=["one", "two"])},
-        prerequisites=[
-            script("two", ("taskStarts", "echo two >> order"), ("taskSucceeds", "echo end two")),
-            script("one", ("taskStarts", "echo one >> order"), ("taskSucceeds", "echo end one")),
-        ],
-        extras=plugins(
-            plugin("cmd", third),
-            plugin("cmd", {"preCommands": ["echo never >> order"]}, taskroles=["other"]),
-        ),
-        parameters={"x": "three"},
-    )
-    assert v2.log(job) == "command\none\ntwo\nthree\n"
-    assert v2.log(job, name="runtime.log") == "end three\nend two\nend one\n"
-
-
-def test_a_plugin_that_fails_fails_the_task_unless_it_is_to_be_ignored(v2):
-    """failurePolicy."""
-    failing = [("taskStarts", "echo tried; false; echo went on")]
-    roles = {"main": task_role("echo command", prerequisites=["p"])}
-    job = v2.run(roles=roles, prerequisites=[script("p", *failing)])
-    assert job["jobStatus"]["appExitCode"] == 255
-    assert (v2.log(job), v2.log(job, name="runtime.log")) == ("", "tried\n")
-    assert "tried" in job["jobStatus"]["appExitMessages"]["runtime"]["errorLogs"]["platform"]
-    job = v2.run(roles=roles, prerequisites=[script("p", *failing, failurePolicy="ignore")])
-    assert job["jobStatus"]["state"] == "SUCCEEDED"
-    assert (v2.log(job), v2.log(job, name="runtime.log")) == ("command\n", "tried\nwent on\n")
-
-
-def test_callbacks_of_success_run_only_after_success(v2):
-    """And fail the task if they fail."""
-    roles = {"main": task_role("exit 1", prerequisites=["p"])}
-    job = v2.run(roles=roles, prerequisites=[script("p", ("taskSucceeds", "echo end"))])
-    assert v2.log(job, name="runtime.log") == ""
-    job = v2.run("true", extras=plugin("cmd", {"postCommands": ["exit 3"]}))
-    assert job["jobStatus"]["appExitMessages"]["runtime"]["originUserExitCode"] == 3
 
 
 def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
@@ -246,21 +142,6 @@ def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
     assert [v2.log(job, "slow"), v2.log(job, "fast"), v2.log(job, "fast", 1)] == ["up\n"] * 3
 
 
-@pytest.mark.parametrize(
-    ("role", "more"),
-    [
-        ({"resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0, "ports": {"http": 0}}}, {}),
-        ({}, {"extras": plugin("cmd", {"callbacks": "a text"})}),
-        ({}, {"extras": {"storages": [{"name": "nfs1", "mountPath": "/../out"}]}}),
-    ],
-)
-def test_what_cannot_be_started_fails_once(role, more, v2):
-    """The v2 API takes all of this; none of it may be tried for ever, or keep the server from its work."""
-    job = v2.wait(v2.submit(protocol(roles={"main": {**task_role("true"), **role}}, **more)))
-    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
-    assert "could not be started" in v2.log(job, name="stderr")
-
-
 # storages
 
 
@@ -277,27 +158,6 @@ def test_a_storage_appears_at_its_mount_path(v2, local_pai_v2):
 
 
 # completion, retries, stops
-
-
-@pytest.mark.parametrize(("completion", "commands", "state"), cases("completion_has_the_servers_defaults"))
-def test_completion_has_the_servers_defaults(completion, commands, state, v2):
-    """A missing, null or 0 count is 1 failure, and all instances for success; -1 is never."""
-    command = f"if [ $PAI_TASK_INDEX = 0 ]; then {commands[0]}; else {commands[1]}; fi"
-    more = {} if completion is None else {"completion": completion}
-    job = v2.run(roles={"main": task_role(command, instances=2, **more)})
-    assert job["jobStatus"]["state"] == state
-
-
-@pytest.mark.parametrize(
-    ("command", "bound", "user", "platform", "code"),
-    cases("a_failure_is_retried_by_its_class"),
-)
-def test_a_failure_is_retried_by_its_class(command, bound, user, platform, code, v2):
-    """jobRetryCount bounds those that count."""
-    status = v2.run(command, jobRetryCount=bound)["jobStatus"]
-    assert (status["retries"], status["attemptId"]) == (user + platform, user + platform)
-    assert status["retryDetails"] == {"user": user, "platform": platform, "resource": 0}
-    assert (status["appExitCode"], status["state"]) == (code, "FAILED" if code else "SUCCEEDED")
 
 
 def test_every_attempt_can_be_looked_at(v2):
@@ -360,29 +220,3 @@ def test_without_gang_allocation_tasks_are_tried_again_one_by_one(v2, tmp_path):
     stdout = next(item["uri"] for item in first if item["name"] == "stdout")
     assert requests.get(v2.server.url + stdout, timeout=20).text == "0\n"
     assert v2.send("GET", f"{path}/attempts/9/logs").json()["code"] == "NoTaskLogError"
-
-
-@pytest.mark.parametrize(
-    ("command", "bound", "retries", "counted", "code"),
-    cases("a_task_is_tried_again_by_its_class"),
-)
-def test_a_task_is_tried_again_by_its_class(command, bound, retries, counted, code, v2):
-    """As its job would be; a negative taskRetryCount sets no bound, and -2 goes on after a success."""
-    job = v2.run(roles={"main": task_role(command, taskRetryCount=bound)}, extras={"gangAllocation": False})
-    task = v2.task(job)
-    assert (job["jobStatus"]["appExitCode"], job["jobStatus"]["retries"]) == (code, 0)
-    assert (task["retries"], task["accountableRetries"]) == (retries, counted)
-    assert task["containerExitCode"] == code
-
-
-def test_all_instances_of_a_role_that_succeed_end_the_job(v2):
-    """A missing minSucceededInstances is the number of instances: the other role is stopped."""
-    job = v2.run(roles={"chief": task_role("true"), "ps": task_role("sleep 60")})
-    assert job["jobStatus"]["state"] == "SUCCEEDED"
-    assert v2.task(job, "ps")["containerExitCode"] == -220
-
-
-def test_with_gang_allocation_a_task_is_not_tried_again(v2):
-    """taskRetryCount counts only without."""
-    job = v2.run(roles={"main": task_role("exit 1", taskRetryCount=2)})
-    assert v2.task(job)["retries"] == 0

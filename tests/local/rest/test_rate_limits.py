@@ -18,9 +18,7 @@ TEXT = "Too many requests, please try again later."
 T = 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("requested", "of_each_key"), [("shared", False), ("by_user", False), ("of_ltp", True)]
-)
+@pytest.mark.parametrize(("requested", "per_key"), [("shared", False), ("by_user", False), ("of_ltp", True)])
 def test_counts_begin_anew_at_the_end_of_their_window(requested, per_key):
     """At the same moment for everybody, except on LTP; what is left and when it ends stand in the headers."""
     now = [T + 0.25]

@@ -88,14 +88,6 @@ def test_a_name_that_no_folder_can_have_has_that_code_too(name, client):
 
 
 @pytest.mark.slow
-def test_of_two_roles_of_one_name_the_first_is_dropped(client):
-    """Silently, as on 0.7.1."""
-    job = client.run(role("echo first"), role("echo second"))
-    assert len(job["taskRoles"]["main"]["taskStatuses"]) == 1
-    assert client.log(job) == "second\n"
-
-
-@pytest.mark.slow
 def test_the_list_is_newest_first_and_of_one_user_if_asked(client, bob):
     """GET /jobs and GET /jobs?username=U."""
     mine, his = client.submit("true"), bob.submit("true")

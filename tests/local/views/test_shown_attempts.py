@@ -8,10 +8,6 @@ from waiting import wait_until
 
 BIG = {"cpu": 1_000_000, "memoryMB": 100, "gpu": 0}
 NO_CONTAINER = ("containerId", "containerIp", "containerNodeName", "containerExitCode", "containerExitSpec")
-ALL_ENDED = (
-    "CompletedTaskCount 3 has reached TotalTaskCount 3 and no user specified conditions in "
-    "FrameworkAttemptCompletionPolicy have ever been triggered"
-)
 
 
 def statuses(job):
@@ -94,23 +90,3 @@ def test_tries_of_a_task_have_times_of_their_own(v2, tmp_path):
     assert {key: shown[key] for key in latest if key in shown} == {
         key: latest[key] for key in latest if key in shown
     }
-
-
-@pytest.mark.slow
-def test_the_end_of_a_job_is_described_in_the_launchers_words(v2):
-    """Success, and an end that no rule decided."""
-    succeeded = v2.run("true")
-    assert succeeded["jobStatus"]["appExitDiagnostics"] == "Pod succeeded"
-    messages = {"container": None, "runtime": None, "launcher": "Pod succeeded"}
-    assert succeeded["jobStatus"]["appExitMessages"] == messages
-    assert statuses(succeeded)[0]["containerExitDiagnostics"] == "Pod succeeded"
-    never = {"minFailedInstances": -1, "minSucceededInstances": -1}
-    ended = v2.run(roles={"w": task_role("exit $PAI_TASK_INDEX", instances=3, completion=never)})
-    status = ended["jobStatus"]
-    assert (status["state"], status["appExitCode"]) == ("SUCCEEDED", 0)
-    assert status["appExitTriggerMessage"] == status["appExitDiagnostics"] == ALL_ENDED
-    assert status["appExitTriggerTaskRoleName"] == "w"
-    assert status["appExitTriggerTaskIndex"] in (0, 1, 2)
-    failed = v2.run("exit 1")["jobStatus"]
-    assert failed["appExitDiagnostics"].startswith("Pod failed: PodPattern matched:\ncontainers:\n")
-    assert "reason: Error" not in failed["appExitDiagnostics"]
