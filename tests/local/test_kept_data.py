@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
+import click
 import pytest
 import requests
+from local_cases import cases
 from local_command import CLIENT, run
 
+from luigi_pai.cli.local import _print_end, local
 from luigi_pai.local import LocalPai
-
-pytestmark = pytest.mark.slow
+from luigi_pai.local.serve import CommandEnd
 
 SUBMIT = f"""{CLIENT}
 for name, command in (word.split("=", 1) for word in sys.argv[1:]):
@@ -37,6 +40,7 @@ def folders(temporary):
     return list(temporary.glob("luigi-pai-local-run-*"))
 
 
+@pytest.mark.slow
 def test_the_logs_of_a_failed_job_are_kept_and_the_pages_can_be_opened(temporary):
     """The password is not kept; a job that was left running is stopped, not run again."""
     said = logged(temporary, "good=true", "bad=echo no data >&2; exit 3", "left=sleep 60")
@@ -61,25 +65,26 @@ def test_the_logs_of_a_failed_job_are_kept_and_the_pages_can_be_opened(temporary
         }
 
 
-def test_where_no_job_failed_nothing_is_kept(temporary):
-    assert logged(temporary, "good=true") == [
-        "luigi-pai local: 1 job, none failed; pages and logs are removed (--data DIR keeps them)"
-    ]
-    assert folders(temporary) == []
-
-
+@pytest.mark.slow
 def test_jobs_that_still_run_when_the_command_is_ended_are_said_to_be_stopped(temporary):
-    """A pipeline that is interrupted says that they continue, as they do on a cluster."""
+    """A pipeline that is interrupted says that they continue, as they do on a cluster; nothing is kept."""
     assert logged(temporary, "left=sleep 60", "no name=true")[-1] == (
         "luigi-pai local: 1 job, none failed; running jobs are stopped, pages and logs are removed "
         "(--data DIR keeps them)"
     )
+    assert folders(temporary) == []
 
 
-def test_a_command_without_jobs_prints_nothing_more(temporary):
-    assert logged(temporary) == []
+@pytest.mark.parametrize(("end", "lines"), cases("the_end_of_a_command_is_reported"))
+def test_the_end_of_a_command_is_reported(end, lines, capsys):
+    """How many of its jobs failed, and where their logs are; nothing if it had no jobs."""
+    exit_code, jobs, failed, data = end
+    with click.Context(local):
+        _print_end(CommandEnd(exit_code, jobs, failed, data and Path(data)), "v1")
+    assert capsys.readouterr().err.splitlines() == [f"luigi-pai local: {line}" for line in lines]
 
 
+@pytest.mark.slow
 def test_with_a_data_folder_only_the_jobs_of_this_run_are_counted(temporary, tmp_path):
     data = tmp_path / "my data"
     logged(temporary, "bad=false", options=("--data", data))
