@@ -79,7 +79,7 @@ def test_jobs_that_still_run_when_the_command_is_ended_are_said_to_be_stopped(te
 def test_the_end_of_a_command_is_reported(end, lines, capsys):
     """How many of its jobs failed, and where their logs are; nothing if it had no jobs."""
     exit_code, jobs, failed, data = end
-    with click.Context(local):
+    with click.Context(local, info_name="local"):
         _print_end(CommandEnd(exit_code, jobs, failed, data and Path(data)), "v1")
     assert capsys.readouterr().err.splitlines() == [f"luigi-pai local: {line}" for line in lines]
 

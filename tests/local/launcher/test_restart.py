@@ -143,29 +143,36 @@ def test_a_task_found_again_can_be_stopped(client, own_pai, tmp_path):
     assert [process for process in processes if is_running(process.pid)] == []
 
 
-@pytest.mark.parametrize(("code", "state"), [(0, "SUCCEEDED"), (6, "FAILED")])
-def test_an_end_in_the_servers_absence_is_known(code, state, client, own_pai, tmp_path):
-    """The task itself writes its exit code down; it is not run again."""
-    runs = tmp_path / "runs"
-    name, pid = left_running(client, held(tmp_path, f"exit {code}"), runs)
+@pytest.mark.parametrize(
+    ("api", "code", "ends", "ran"),
+    [
+        ("v1", 0, ("SUCCEEDED", 0, 0), 1),
+        ("v1", 6, ("FAILED", 6, 0), 1),  # the task itself writes its exit code down
+        ("v1", None, ("SUCCEEDED", 0, 1), 2),  # like a transient failure, which does not count
+        ("v2", None, ("SUCCEEDED", 0, 1), 2),  # like a pod that was deleted
+    ],
+)
+def test_an_end_in_the_servers_absence_is_known(api, code, ends, ran, request, tmp_path):
+    """One that was lost, as by a reboot, is run again without counting; what it left running ends."""
+    user = request.getfixturevalue("client" if api == "v1" else "v2")
+    runs, child = tmp_path / "runs", tmp_path / "child"
+    left = f"sleep 60 & echo $! > {child}; wait"
+    command = once(tmp_path, left) if code is None else held(tmp_path, f"exit {code}")
+    name, pid = left_running(
+        user, command if api == "v1" else protocol(command), child if code is None else runs
+    )
+    if code is None:
+        os.kill(pid, signal.SIGKILL)
     (tmp_path / "go").touch()
     wait_for_ends(pid)
-    own_pai.restart()
-    assert client.end(name) == (state, code, 0)
-    assert runs.read_text() == "x\n"
-
-
-def test_a_task_that_was_lost_is_run_again_without_counting(client, own_pai, tmp_path):
-    """Killed with the server, as by a reboot: like a transient failure; what it left running ends."""
-    runs, child = tmp_path / "runs", tmp_path / "child"
-    name, pid = left_running(client, once(tmp_path, f"sleep 60 & echo $! > {child}; wait"), child)
-    os.kill(pid, signal.SIGKILL)
-    wait_for_ends(pid)
-    assert is_running(int(child.read_text()))
-    own_pai.restart()
-    assert client.end(name) == ("SUCCEEDED", 0, 1)
-    assert runs.read_text() == "x\nx\n"
-    assert not is_running(int(child.read_text()))
+    assert code is not None or is_running(int(child.read_text()))
+    user.server.restart()
+    assert (*user.end(name), runs.read_text()) == (*ends, "x\n" * ran)
+    assert code is not None or not is_running(int(child.read_text()))
+    if api == "v2":
+        assert user.status(name)["retryDetails"]["platform"] == 1
+        first = user.send("GET", f"/jobs/{name}/attempts/0").json()
+        assert (first["jobStatus"]["appExitCode"], user.task(first)["containerExitCode"]) == (-101, -101)
 
 
 @pytest.mark.parametrize(("exit_code", "ends"), [(6, ("FAILED", 6, 0)), (0, ("SUCCEEDED", 0, 1))])
@@ -322,19 +329,6 @@ def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
         server.start()
 
 
-def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(v2, tmp_path):
-    """Like a pod that was deleted: -101, uncounted."""
-    name, pid = left_running(v2, protocol(once(tmp_path, "sleep 60")), tmp_path / "runs")
-    os.kill(pid, signal.SIGKILL)
-    wait_for_ends(pid)
-    v2.server.restart()
-    status = v2.wait(name)["jobStatus"]
-    assert (status["state"], status["retryDetails"]["platform"]) == ("SUCCEEDED", 1)
-    first = v2.send("GET", f"/jobs/{name}/attempts/0").json()
-    assert first["jobStatus"]["appExitCode"] == -101
-    assert v2.task(first)["containerExitCode"] == -101
-
-
 @pytest.mark.parametrize("gang", [True, False])
 def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, v2, tmp_path):
     """Killed before it could write the process down: the task says itself whose it is."""
@@ -378,43 +372,17 @@ def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(v2, tmp_pa
     assert not is_running(second)
 
 
-class Mixed:
-    """Jobs of every kind of an API, each of whose tasks says in a file that it began.
-
-    Attributes:
-        jobs: for each its kind, its name, the retries that it wants, how often tasks begin, and its file.
-    """
-
-    def __init__(self, client, folder):
-        self.client = client
-        self.folder = folder
-        self.jobs = []
-
-    def add(self, kind):
-        file = self.folder / f"ran{len(self.jobs)}"
-        says = f"echo x >> {file}; sleep 0.1; "
-        loose = {"extras": {"gangAllocation": False}}
-        second = "[ $FC_TASK_ATTEMPT_ID -ge 1 ]"  # a kill may lose a try, whose number is not given again
-        never = task_role("true", resourcePerInstance={"cpu": 99, "memoryMB": 1, "gpu": 0})
-        sent, retries, began = {
-            "gang": lambda: (protocol(roles={"main": task_role(says + "true", instances=2)}), 0, 2),
-            "retries": lambda: (protocol(says + "exit 3", jobRetryCount=1), 1, 2),
-            "loose": lambda: (
-                protocol(roles={"main": task_role(says + second, instances=2, taskRetryCount=1)}, **loose),
-                0,
-                4,
-            ),
-            "sleeps": lambda: (protocol(says + "sleep 60"), 0, 1),
-            "loose sleeps": lambda: (protocol(roles={"main": task_role(says + "sleep 60")}, **loose), 0, 1),
-            "waits": lambda: (protocol(roles={"main": never}), 0, 0),
-        }[kind]()
-        self.jobs.append((kind, self.client.submit(sent), retries, began, file))
-
-    def of(self, *words):
-        return [job for job in self.jobs if any(word in job[0] for word in words)]
-
-    def ran(self):
-        return [len(file.read_text().split()) if file.exists() else 0 for *_, file in self.jobs]
+LOOSE = {"gangAllocation": False}
+SECOND = "[ $FC_TASK_ATTEMPT_ID -ge 1 ]"  # a kill may lose a try, whose number is not given again
+NEVER_FITS = {"resourcePerInstance": {"cpu": 99, "memoryMB": 1, "gpu": 0}}
+KINDS = {  # kind -> command, fields of the role and of the job, retries, how often tasks begin
+    "gang": ("true", {"instances": 2}, {}, 0, 2),
+    "retries": ("exit 3", {}, {"jobRetryCount": 1}, 1, 2),
+    "loose": (SECOND, {"instances": 2, "taskRetryCount": 1}, {"extras": LOOSE}, 0, 4),
+    "sleeps": ("sleep 60", {}, {}, 0, 1),
+    "loose sleeps": ("sleep 60", {}, {"extras": LOOSE}, 0, 1),
+    "waits": ("true", NEVER_FITS, {}, 0, 0),
+}
 
 
 def test_a_server_that_is_killed_in_the_middle_of_30_jobs_loses_none(tmp_path):
@@ -422,24 +390,27 @@ def test_a_server_that_is_killed_in_the_middle_of_30_jobs_loses_none(tmp_path):
     ending, sleeping = ["gang", "retries", "loose"], ["sleeps", "loose sleeps"]
     with LocalPai(tmp_path / "data", port=own_port(), virtual_clusters=["default:cpu=24,gpu=4"]) as server:
         client = ProtocolClient(server)
-        mixed = Mixed(client, tmp_path)
-        for kind in [*ending, *sleeping * 3, *ending * 6, *["waits"] * 3]:
-            mixed.add(kind)
-        wait_until(lambda: sum(map(bool, mixed.ran())) >= 16)
-        stopped = mixed.of("sleeps")[:3] + mixed.of("waits")[:2]
-        for _, name, *_ in stopped:
+        jobs = {}
+        for number, kind in enumerate([*ending, *sleeping * 3, *ending * 6, *["waits"] * 3]):
+            command, fields, more, *_ = KINDS[kind]
+            file = tmp_path / f"ran{number}"
+            main = task_role(f"echo x >> {file}; sleep 0.1; {command}", **fields)
+            jobs[client.submit(protocol(roles={"main": main}, **more))] = kind, file
+        wait_until(lambda: sum(file.exists() for _, file in jobs.values()) >= 16)
+        sleep = [name for name, (kind, _) in jobs.items() if "sleeps" in kind]
+        wait = [name for name, (kind, _) in jobs.items() if kind == "waits"]
+        for name in sleep[:3] + wait[:2]:
             client.stop(name)
-        done = {name: client.job(name) for _, name, *_ in mixed.jobs}
+        done = {name: client.job(name) for name in jobs}
         done = {name: job for name, job in done.items() if job["jobStatus"]["state"] in ENDED}
         server.kill()
         assert done
         server.restart()
-        going_on = [name for _, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]]
-        for name in going_on:
+        for name in sleep[3:] + wait[2:]:
             client.wait(name, "RUNNING", "WAITING")
-        for name in going_on:
             client.stop(name)
-        for kind, name, retries, began, file in mixed.jobs:
+        for name, (kind, file) in jobs.items():
+            *_, retries, began = KINDS[kind]
             job = client.wait(name)
             status = job["jobStatus"]
             if name in done:

@@ -1,10 +1,12 @@
-"""Virtual clusters as the command line asks for them."""
+"""Virtual clusters and help of the command line."""
 
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 from local_cases import cases
 
+from luigi_pai.cli.local import local
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import Resources, virtual_clusters
 
@@ -37,3 +39,10 @@ def test_anything_else_is_refused(text, complaint):
     with pytest.raises(ConfigError) as error:
         virtual_clusters([text])
     assert complaint in str(error.value)
+
+
+@pytest.mark.parametrize("sentence", cases("the_help_says_what_surprises"))
+def test_the_help_says_what_surprises(sentence):
+    """Before a job waits for ever, or a server does not start."""
+    shown = CliRunner().invoke(local, ["--help"], terminal_width=300).output
+    assert sentence in " ".join(shown.split())
