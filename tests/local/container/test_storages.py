@@ -6,18 +6,30 @@ import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
 import pytest
 from local_cases import cases
-from mounting import MOUNTS, ROOT
 from protocol_client import ProtocolClient, protocol
 from waiting import wait_for_end, wait_until
 
 from luigi_pai.local.container import storages as module
 from luigi_pai.local.container.namespace import inside
 from luigi_pai.local.container.storages import Storages, absolute_mounts, can_mount
+
+
+def _can_mount() -> bool:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as work:
+        return can_mount({"/mnt/nfs1": Path(folder)}, Path(work))
+
+
+MOUNTS = _can_mount()
+"""Whether tasks have their storages at absolute paths. If not, the tests see how tasks do without."""
+
+ROOT = "" if MOUNTS else "${LUIGI_PAI_MOUNTS:-}"
+"""What a command writes before a mount path."""
 
 NFS1 = {"storages": [{"name": "nfs1"}]}
 

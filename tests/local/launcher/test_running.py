@@ -11,8 +11,7 @@ import container_environments
 import psutil
 import pytest
 import requests
-from local_client import role, unique
-from placed_roles import roles_of
+from local_client import role, roles_of, unique
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow

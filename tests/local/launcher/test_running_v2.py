@@ -9,7 +9,7 @@ import container_environments
 import psutil
 import pytest
 import requests
-from placed_roles import roles_of
+from local_client import roles_of
 from protocol_client import plugin, protocol, task_role
 from waiting import wait_until
 

@@ -6,6 +6,7 @@ import itertools
 import os
 
 import requests
+from container_environments import Role
 from waiting import wait_until
 
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
@@ -96,3 +97,14 @@ class LocalClient(JobClient):
     def log(self, job, task="main", index=0, stream="stdout"):
         """Return what a task wrote."""
         return requests.get(self.task(job, task, index)["containerLog"] + stream, timeout=20).text
+
+
+def roles_of(job):
+    """Return the roles of a job, with the addresses and ports of their tasks."""
+    return [_placed(name, role["taskStatuses"]) for name, role in job["taskRoles"].items()]
+
+
+def _placed(name, tasks):
+    ports = [task["containerPorts"].items() for task in tasks]
+    numbers = [{label: [int(port) for port in group.split(",")] for label, group in each} for each in ports]
+    return Role(name, [task["containerIp"] for task in tasks], numbers)
