@@ -47,14 +47,6 @@ def test_the_exit_code_is_that_of_a_shell(command, code):
 
 
 @pytest.mark.slow
-def test_the_exit_code_is_the_commands():
-    """The command alone writes to standard output."""
-    done = run("--", "sh", "-c", "exit 42")
-    assert (done.returncode, done.stdout) == (42, ""), done.stderr
-    assert done.stderr.startswith("luigi-pai local: OpenPAI at http://127.0.0.1:")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("api", "options", "hdfs"),
     [("v2", [], False), ("v2", ["--hdfs"], True), ("ltp", [], False), ("v1", [], True)],
@@ -62,10 +54,10 @@ def test_the_exit_code_is_the_commands():
 def test_luigi_in_the_command_finds_the_server(api, options, hdfs, tmp_path):
     """Over ./luigi.cfg, whose other keys count; the password is in a private file only; all is removed.
 
-    No key leads to the files of another cluster.
+    No key leads to the files of another cluster, and the option wins over the API that the file names.
     """
     (tmp_path / "luigi.cfg").write_text(
-        "[OpenPai]\npai_url = http://real.example\ntoken = abc\nexpiration = 77\n"
+        "[OpenPai]\npai_url = http://real.example\ntoken = abc\nexpiration = 77\napi_version = v1\n"
         "fs_uri = hdfs://real.example\nwebhdfs_url = http://real.example:50070\n"
         "storage = data\nstorage_path = /net/data\nstorage_mount = /data\n[core]\nworkers = 9\n"
     )
@@ -102,36 +94,17 @@ def test_luigi_in_the_command_finds_the_server(api, options, hdfs, tmp_path):
     assert not path.parent.exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("own", "earlier", "options", "release"),
-    [
-        ("v2", "v1", (), "OpenPAI 0.7.1"),  # Luigi reads the file of LUIGI_CONFIG_PATH last
-        ("v1", None, ("--api", "ltp"), "LTP 1.5"),
-    ],
+    ("own", "earlier", "api"),
+    [("v1", "", "v1"), ("v2", "", "v2"), ("auto", "", None), ("", "", None), ("v2", "v1", "v1")],
 )
-def test_the_server_is_what_the_configuration_names(own, earlier, options, release, tmp_path):
-    """Unless an option says otherwise; Luigi in the command then uses the API of the server."""
-    for name, version in (("luigi.cfg", own), ("mine.cfg", earlier)):
-        if version is not None:
-            (tmp_path / name).write_text(f"[OpenPai]\napi_version = {version}\n")
-    env = {} if earlier is None else {"LUIGI_CONFIG_PATH": "mine.cfg"}
-    done = run_python(READ_CONFIG, "--data", tmp_path / "data", *options, cwd=tmp_path, env=env)
-    api = "v1" if release == "OpenPAI 0.7.1" else "v2"
-    assert json.loads(done.stdout)["sections"]["OpenPai"]["api_version"] == api
-    other = "ltp" if api == "v1" else "v1"
-    done = run("--data", tmp_path / "data", "--api", other, "--", "touch", tmp_path / "ran")
-    assert done.returncode == 2
-    assert f"the data folder {tmp_path / 'data'} has the jobs of {release}, and this server" in done.stderr
-    assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.parametrize(("own", "api"), [("v1", "v1"), ("v2", "v2"), ("auto", None), (None, None)])
-def test_the_api_version_of_the_configuration_is_known(own, api, tmp_path, monkeypatch):
-    """None where it is left to the server."""
+def test_the_api_version_of_the_configuration_is_known(own, earlier, api, tmp_path, monkeypatch):
+    """None where it is left to the server; Luigi reads the file of LUIGI_CONFIG_PATH last."""
     monkeypatch.chdir(tmp_path)
-    if own is not None:
-        (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\napi_version = {own}\n")
+    monkeypatch.setenv("LUIGI_CONFIG_PATH", "mine.cfg")
+    for name, version in (("luigi.cfg", own), ("mine.cfg", earlier)):
+        if version:
+            (tmp_path / name).write_text(f"[OpenPai]\napi_version = {version}\n")
     assert configured_api() == api
 
 
@@ -143,7 +116,7 @@ def test_an_earlier_config_path_still_counts(tmp_path):
     """
     earlier = tmp_path / "mine.cfg"
     earlier.write_text(
-        "[OpenPai]\npai_url = http://real.example\npoll_max = 3\n"
+        "[OpenPai]\npai_url = http://real.example\npoll_max = 3\napi_version = v1\n"
         "[MyTask]\nRate = 5%%\nhome = ${HOME}/x\nlong = a\n  b\n"
         "[OpenPai:us]\npai_url = http://us.example\nusername = uma\n"
     )
@@ -154,7 +127,7 @@ def test_an_earlier_config_path_still_counts(tmp_path):
     mine = {key.lower(): value for key, value in sections["MyTask"].items()}  # Luigi to 3.5 reads them so
     assert mine == {"rate": "5%", "home": f"{tmp_path}/x", "long": "a\nb"}
     here = dict(sections["OpenPai"])
-    assert here.pop("poll_max") == "3"
+    assert (here.pop("poll_max"), here["api_version"]) == ("3", "v1")  # the server is what the file names
     assert here["pai_url"].startswith("http://127.0.0.1:")
     assert here["token"] == ""
     assert sections["OpenPai:us"] == here
@@ -178,12 +151,15 @@ def test_a_password_of_ones_own_reaches_luigi_and_nothing_else(tmp_path):
 
 @pytest.mark.slow
 def test_running_jobs_and_the_data_are_gone_after_the_command(tmp_path):
-    """A job that the command leaves running is ended; the temporary folder is removed."""
+    """A job that the command leaves running is ended; the exit code is the command's, which alone writes."""
     code = f"""{CLIENT}
 client.submit("echo $$ > {tmp_path}/pid; exec sleep 60")
 while not (os.path.exists("pid") and open("pid").read()):
-    time.sleep(0.02)"""
-    done = run_python(code, "--api", "v1", cwd=tmp_path)
+    time.sleep(0.02)
+sys.exit(42)"""
+    done = run("--api", "v1", "--", sys.executable, "-W", "ignore", "-c", code, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (42, ""), done.stderr
+    assert done.stderr.startswith("luigi-pai local: OpenPAI at http://127.0.0.1:")
     wait_for_end(int((tmp_path / "pid").read_text()))
     assert not Path(done.stderr.splitlines()[0].rpartition("data in ")[2]).exists()
 
@@ -261,8 +237,14 @@ def test_signals_reach_the_command_once(number, tmp_path):
 
 @pytest.mark.slow
 def test_by_itself_it_prints_where_it_is_and_what_to_write(tmp_path):
-    """URL, user, data folder, and the lines for luigi.cfg; the data folder is the user's own by default."""
+    """URL, user, data folder, and the lines for luigi.cfg; the data folder is the user's own by default.
+
+    Under nohup, a closed terminal does not stop it: SIGHUP stays ignored.
+    """
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with started(tmp_path) as (process, text):
+        signal.signal(signal.SIGHUP, before)
+        process.send_signal(signal.SIGHUP)
         data = tmp_path / "xdg" / "luigi_pai" / "local"
         assert f"Data      {data}" in text
         assert stat.S_IMODE(data.stat().st_mode) == 0o700
@@ -274,6 +256,8 @@ def test_by_itself_it_prints_where_it_is_and_what_to_write(tmp_path):
         assert f"Storages  {data}/storages" in text
         assert "hdfs" not in text.lower()
         assert requests.get(lines["pai_url"] + "/api/v1", timeout=20).status_code == 200
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
 
@@ -382,27 +366,3 @@ def test_a_job_that_never_fits_is_named_on_standard_error():
     )
     assert f"luigi-pai local: {said}\n" in done.stderr
     assert done.stderr.count("large") == 1
-
-
-@pytest.mark.slow
-def test_under_nohup_a_closed_terminal_does_not_stop_it(tmp_path):
-    """SIGHUP stays ignored; SIGTERM still stops it."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with started(tmp_path) as (process, _):
-        signal.signal(signal.SIGHUP, before)
-        process.send_signal(signal.SIGHUP)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(0.3)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
-
-
-@pytest.mark.slow
-def test_a_data_folder_keeps_its_port(tmp_path):
-    """Started again on its folder, the server takes the port of last time, which running tasks know."""
-    say_url = "import os; print(os.environ['LUIGI_PAI_WEBHDFS_URL'])"
-    first, second = (
-        run("--data", tmp_path, "--hdfs", "--", sys.executable, "-c", say_url).stdout for _ in range(2)
-    )
-    assert first == second
-    assert first.startswith("http://127.0.0.1:")

@@ -210,20 +210,14 @@ def pai(faulty):
 
 
 @pytest.mark.slow
-def test_a_scripted_job_runs_no_command(pai, tmp_path):
-    """Nor fetches code, which would fail."""
+def test_a_scripted_job_runs_no_command(pai, local_pai_v2, v2, tmp_path):
+    """Nor fetches code, nor starts a plugin, which would fail."""
     pai.script_jobs(job="job-*", exit_code=7, stdout="out\n", stderr='it\'s "broken" $HOME `id`\n')
     client = LocalClient(pai)
     job = client.run(f"touch {tmp_path}/ran", codeDir="hdfs://nowhere:1/code")
     assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("FAILED", 7)
     assert client.log(job) == "out\n"
     assert client.log(job, stream="stderr") == 'it\'s "broken" $HOME `id`\n'
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_scripted_v2_job_runs_no_command(local_pai_v2, v2, tmp_path):
-    """Nor a plugin, which would fail."""
     name = unique("scripted")
     local_pai_v2.script_jobs(job=name, exit_code=7, stdout="out\n")
     job = v2.run(f"touch {tmp_path}/ran", name=name, extras=plugin("nosuch", {}))
@@ -290,8 +284,13 @@ def test_what_is_wrong_with_a_rule(pai):
 
 
 @pytest.mark.slow
-def test_emptying_ends_and_deletes_everything(pai):
-    """Waiting, running and ended jobs, files, faults and scripts; names are free again."""
+def test_emptying_ends_and_deletes_everything(pai, tmp_path):
+    """Waiting, running and ended jobs, files, faults and scripts; names are free again.
+
+    A storage that is a link is left as it is.
+    """
+    (tmp_path / "kept").touch()
+    (pai.data / "storages" / "linked").symlink_to(tmp_path)
     pai.set_faults([{"fault": "error", "path": "/nothing"}])
     client = LocalClient(pai)
     ended = client.submit("true")
@@ -307,18 +306,11 @@ def test_emptying_ends_and_deletes_everything(pai):
     assert pai.jobs() == pai.fault_counts() == []
     assert list((pai.data / "jobs").iterdir()) == []
     assert list((pai.data / "storages" / "nfs1").iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     listed = requests.get(f"{pai.webhdfs_url}/webhdfs/v1/?op=LISTSTATUS&user.name=admin", timeout=20).json()
     assert {entry["pathSuffix"] for entry in listed["FileStatuses"]["FileStatus"]} == {"Output"}
     for name in (ended, running, waiting):
         assert client.run("true", name=name)["jobStatus"]["state"] == "SUCCEEDED"
-
-
-@pytest.mark.slow
-def test_a_storage_that_is_a_link_is_left_as_it_is(pai, tmp_path):
-    (tmp_path / "kept").touch()
-    (pai.data / "storages" / "linked").symlink_to(tmp_path)
-    pai.empty()
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 @pytest.mark.slow

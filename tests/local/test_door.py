@@ -163,10 +163,13 @@ def test_a_connection_of_another_account_is_not_ones_own(way, connected, monkeyp
 
 @pytest.mark.slow
 def test_the_data_folder_is_this_users_alone(tmp_path):
-    """Also one that was there, with another mode."""
+    """Also one that was there, with another mode. Its next server takes the port that running tasks know."""
     (tmp_path / "data").mkdir(mode=0o755)
-    with LocalPai(tmp_path / "data"):
+    with LocalPai(tmp_path / "data") as server:
         assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+        first = server.url
+    with LocalPai(tmp_path / "data") as server:
+        assert server.url == first
 
 
 @pytest.mark.slow

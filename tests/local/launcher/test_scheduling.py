@@ -234,19 +234,16 @@ for address in os.environ["PAI_TASK_ROLE_server_HOST_LIST"].split(","):
         got = file.read()
     print(got[:1].decode(), len(got), len(set(got)))
 '"""
-RECEIVED = "0 3000000 1\n1 3000000 1\n"
 
 
-def test_workers_of_a_v2_job_read_from_their_servers(v2):
+@pytest.mark.parametrize("api", ["v1", "v2"])
+def test_workers_read_from_their_servers(api, request):
     """Two servers, two workers, by host list and port: real bytes; the servers do not end the job."""
-    server = task_role(SEND, instances=2, completion={"minSucceededInstances": -1})
-    job = v2.run(roles={"server": server, "worker": task_role(RECEIVE, instances=2)})
-    assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, "worker", name="stderr")
-    assert [v2.log(job, "worker", index) for index in (0, 1)] == [RECEIVED] * 2
-
-
-def test_workers_of_a_v1_job_read_from_their_servers(v1):
-    """Two servers, two workers, by host list and port: real bytes."""
-    job = v1.run(role(SEND, name="server", taskNumber=2), role(RECEIVE, name="worker", taskNumber=2))
+    user = request.getfixturevalue(api)
+    if api == "v1":
+        job = user.run(role(SEND, name="server", taskNumber=2), role(RECEIVE, name="worker", taskNumber=2))
+    else:
+        server = task_role(SEND, instances=2, completion={"minSucceededInstances": -1})
+        job = user.run(roles={"server": server, "worker": task_role(RECEIVE, instances=2)})
     assert job["jobStatus"]["state"] == "SUCCEEDED", job["jobStatus"]["appExitDiagnostics"]
-    assert [v1.log(job, "worker", index) for index in (0, 1)] == [RECEIVED] * 2
+    assert [user.log(job, "worker", index) for index in (0, 1)] == ["0 3000000 1\n1 3000000 1\n"] * 2

@@ -62,34 +62,55 @@ def page(local_pai_v1):
     return functools.partial(get, local_pai_v1)
 
 
-def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai_v1, client, page):
-    """State, ports, links to stdout and stderr; nothing is loaded from elsewhere or run in it.
-
-    The page is of this user's job.
-    """
-    name = client.submit(role("echo hello; sleep 60", name="w", taskNumber=2))
-    client.wait(name, "RUNNING")
-    shown = page("/job-detail.html", username="admin", jobName=name)
-    assert shown.status == 200
-    assert shown.refreshes
-    assert "RUNNING" in shown.text
-    assert "w-0" in shown.text
-    assert "w-1" in shown.text
-    logs = [link for link in shown.links if link.endswith("/stdout/")]
-    assert len(logs) == 2
-    assert requests.get(local_pai_v1.url + logs[0], timeout=20).text in ("", "hello\n")
-    policy = shown.headers["Content-Security-Policy"].split("; ")
+def shows_only_its_own(page):
+    """Assert that nothing is loaded from elsewhere or run in a page."""
+    policy = page.headers["Content-Security-Policy"].split("; ")
     assert policy[:3] == ["default-src 'none'", "script-src 'self'", "style-src 'self'"]
     assert {"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"} < set(policy)
-    assert {tag for tag, _ in shown.tags}.isdisjoint({"style", "img", "iframe"})
-    assert not [
-        attrs for _, attrs in shown.tags if any(key.startswith("on") or key == "style" for key in attrs)
-    ]
-    loaded = [attrs.get("src") or attrs["href"] for tag, attrs in shown.tags if tag in ("script", "link")]
+    assert {tag for tag, _ in page.tags}.isdisjoint({"style", "img", "iframe"})
+    keys = [key for _, attrs in page.tags for key in attrs]
+    assert [key for key in keys if key.startswith("on") or key == "style"] == []
+    loaded = [attrs.get("src") or attrs["href"] for tag, attrs in page.tags if tag in ("script", "link")]
     assert loaded == ["data:,", "/assets/page.css", "/assets/page.js"]
-    client.stop(name)
-    assert page("/job-detail.html", username="zoe", jobName=name).status == 404
-    assert page("/job-detail.html", jobName=name).status == 200
+
+
+@pytest.mark.parametrize(
+    ("user", "logs"), [("client", ["stdout", "stderr"]), ("v2", ["stdout", "stderr", "runtime"])]
+)
+def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(user, logs, request):
+    """State, ports, links to the logs of its release; the page is of this user's job."""
+    user = request.getfixturevalue(user)
+    job = task_role("echo hello; sleep 60", instances=2)
+    is_v1 = len(logs) == 2
+    name = user.submit(
+        role("echo hello; sleep 60", name="w", taskNumber=2) if is_v1 else protocol(roles={"w": job})
+    )
+    user.wait(name, "RUNNING")
+    own, server = name.rpartition("~")[2], user.server
+    shown = job_page(server, own)
+    assert (shown.status, shown.refreshes) == (200, True)
+    assert [word for word in ("RUNNING", "w-0", "w-1") if word not in shown.text] == []
+    links = [link for link in shown.links if "containerlogs" in link]
+    assert [link.split("/")[-2] for link in links] == logs * 2
+    assert requests.get(server.url + links[0], timeout=20).text in ("", "hello\n")
+    assert requests.get(server.url + links[-1], timeout=20).status_code == 200
+    shows_only_its_own(shown)
+    user.stop(name)
+    assert job_page(server, own, "zoe").status == 404
+    assert get(server, "/job-detail.html", jobName=own).status == 200
+
+
+@pytest.mark.parametrize(
+    ("job", "found", "absent"),
+    [
+        (role("true", gpuNumber=2), r'data-label="GPUs">no. \d, \d</td>', "FAILED"),  # numbers, not a count
+        (role("exit 214"), "STOPPED", "FAILED"),  # a stop on 0.x
+    ],
+)
+def test_a_task_is_shown_as_its_release_has_it(job, found, absent, local_pai_v1, client):
+    html = job_page(local_pai_v1, client.run(job)["name"]).html
+    assert re.search(found, html)
+    assert absent not in html
 
 
 def test_the_page_of_a_failed_job_shows_the_reason_as_text(client, page):
@@ -103,33 +124,20 @@ def test_the_page_of_a_failed_job_shows_the_reason_as_text(client, page):
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", shown.text)
 
 
-def test_the_state_of_a_task_is_the_one_that_its_release_gives_its_exit_code(client, page):
-    """On 0.x, 214 is a stop."""
-    job = client.run("exit 214")
-    assert job["jobStatus"]["state"] == "STOPPED"
-    assert "FAILED" not in page("/job-detail.html", username="admin", jobName=job["name"]).text
-
-
-def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai_v2, v2):
-    """As that of a v1 job, with one log more."""
-    name = v2.submit(protocol(roles={"w": task_role("echo hello; sleep 60", instances=2)})).split("~")[1]
-    v2.wait(f"admin~{name}", "RUNNING")
-    shown = job_page(local_pai_v2, name)
-    assert shown.refreshes
-    assert "RUNNING" in shown.text
-    assert "w-1" in shown.text
-    logs = [link for link in shown.links if "containerlogs" in link]
-    assert [link.split("/")[-2] for link in logs[:3]] == ["stdout", "stderr", "runtime"]
-    assert requests.get(local_pai_v2.url + logs[0], timeout=20).text in ("", "hello\n")
-    assert requests.get(local_pai_v2.url + logs[2], timeout=20).status_code == 200
-    v2.stop(f"admin~{name}")
-    assert job_page(local_pai_v2, name, "zoe").status == 404
-
-
-@pytest.mark.parametrize("query", [{"jobName": HOSTILE}, {"jobName": "", "username": HOSTILE}, {}])
-def test_a_job_that_is_not_there_has_a_404_page(query, page):
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/job-detail.html", {"jobName": HOSTILE}),
+        ("/job-detail.html", {"jobName": "", "username": HOSTILE}),
+        ("/job-detail.html", {}),
+        ("/nothing", {}),
+        ("/node/containerlogs/container_1_2_3_4/admin/", {}),
+        ("/node/containerlogs/..%2f..%2fserver.log/admin/", {}),
+    ],
+)
+def test_an_address_that_is_not_there_is_a_404(path, query, page):
     """Without repeating what was asked for."""
-    shown = page("/job-detail.html", **query)
+    shown = page(path, **query)
     assert shown.status == 404
     assert "alert" not in shown.text
 
@@ -140,17 +148,12 @@ def test_the_list_links_to_every_job(client, page):
     client.wait(first)
     client.wait(second)
     shown = page("/")
+    assert "<title>Jobs - luigi-pai local</title>" in shown.html
+    assert '<span class="product">luigi-pai local</span>' in shown.html
     links = [link for link in shown.links if first in link or second in link]
     assert len(links) == 2
     assert second in links[0]
     assert page(links[1]).status == 200
-
-
-def test_an_address_that_is_not_there_is_a_404(page):
-    """As any unknown route."""
-    assert page("/nothing").status == 404
-    assert page("/node/containerlogs/container_1_2_3_4/admin/").status == 404
-    assert page("/node/containerlogs/..%2f..%2fserver.log/admin/").status == 404
 
 
 def test_of_many_jobs_the_newest_hundred_are_shown(tmp_path):
@@ -228,16 +231,6 @@ def test_a_job_that_is_being_stopped_has_no_stop_button(client, page, tmp_path):
     assert "It is being stopped." in shown.text
     assert "button" not in [tag for tag, _ in shown.tags]
     assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
-
-
-def test_gpus_are_shown_as_numbers_not_as_a_count(local_pai_v1, client):
-    name = client.run(role("true", gpuNumber=2))["name"]
-    assert re.search(r'data-label="GPUs">no. \d, \d</td>', job_page(local_pai_v1, name).html)
-
-
-def test_every_page_names_the_product(page):
-    assert "<title>Jobs - luigi-pai local</title>" in page().html
-    assert '<span class="product">luigi-pai local</span>' in page().html
 
 
 MANY = 200
