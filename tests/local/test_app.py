@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 import logging
-import socket
 from types import SimpleNamespace
 
 import pytest
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
-from luigi_pai.local.app import make_app
 from luigi_pai.local.json_http import SmallBodyHandler
-from luigi_pai.local.releases import OPENPAI_1_8
 from luigi_pai.local.server import LogLines
-
-
-def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
-    """Its own names count for nothing there, and a lookup may take long where there is no network."""
-
-    def fail(*_asked):
-        raise AssertionError("a name was looked up")
-
-    monkeypatch.setattr(socket, "getfqdn", fail)
-    monkeypatch.setattr(socket, "gethostbyaddr", fail)
-    api = SimpleNamespace(
-        address=SimpleNamespace(host="127.0.0.1", netloc="127.0.0.1:1"),
-        files=SimpleNamespace(routes=list),
-        release=OPENPAI_1_8,
-    )
-    make_app(api, logging.getLogger("test"))
 
 
 def test_a_server_that_is_late_shows_what_it_has_logged(monkeypatch, tmp_path):

@@ -211,41 +211,17 @@ def test_parts_that_are_not_there(words, capsys):
     assert ": a local OpenPAI has only: " in capsys.readouterr().err
 
 
-def test_unknown_command_names_those_there_are(fs):
-    """An unknown command is FsShell's message and the list of what there is."""
-    done = fs("-setfacl x {d}")
-    assert done.code == 255
-    known = "-setfacl: Unknown command\nA local OpenPAI has these: -appendToFile -cat -cp "
-    assert done.err.startswith(known)
-
-
-def test_generic_options_are_dropped(fs):
-    """``-D key=value`` and its kin, which configure a Hadoop, are read over."""
-    assert fs("-D dfs.replication=1 -Ddfs.x=y -conf c.xml -mkdir {d}/x").code == 0
-    assert fs("-test -d {d}/x").code == 0
-
-
-def test_unreachable_server_is_one_line(fs):
-    """With nobody listening, the message says where it was looked for and which variable says so."""
-    done = fs("-ls /", url="http://127.0.0.1:1")
-    assert done.code == 1
-    assert done.err == (
-        "ls: Call to 127.0.0.1:1 failed on connection exception: Connection refused; "
-        "LUIGI_PAI_WEBHDFS_URL is the address of the cluster's WebHDFS\n"
-    )
-
-
-def test_without_server_says_what_is_missing(fs):
-    """Without the variable, the message names it."""
-    done = fs("-ls /", url="")
-    assert done.code == 1
-    assert done.err == "ls: LUIGI_PAI_WEBHDFS_URL is not set; it is the address of HDFS: http://HOST:PORT\n"
+@pytest.mark.parametrize(("line", "url", "code", "error"), cases("what_cannot_work_is_said"))
+def test_what_cannot_work_is_said(line, url, code, error, fs):
+    """Where HDFS was looked for and which variable says so; or the commands that there are."""
+    done = fs(line, url=url)
+    assert (done.code, done.err[: len(error)]) == (code, error)
 
 
 @pytest.mark.parametrize("prefix", ["hdfs://anywhere:9000", "hdfs://", "viewfs://c"])
 def test_uris_mean_this_hdfs(prefix, fs):
     """A URI of another name node, as job files have them, is this HDFS; it is shown as it was typed."""
-    fs("-put - {d}/f")
+    fs("-D dfs.replication=1 -Ddfs.x=y -conf c.xml -put - {d}/f")  # generic options configure a Hadoop
     assert fs(f"-ls {prefix}{{d}}").out.endswith(f" {prefix}{{d}}/f\n")
     assert fs(f"-ls {prefix}{{d}}/*").out.endswith(f" {prefix}{{d}}/f\n")
 

@@ -227,12 +227,3 @@ def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
     """Names are never paths here."""
     assert client.run("pwd", name=name)["jobStatus"]["state"] == "SUCCEEDED"
     assert client.send("DELETE", f"/jobs/{name}").status_code == 202
-
-
-def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
-    """Output reaches HDFS as the job's user."""
-    output = "$PAI_OUTPUT_DIR"
-    job = client.run(f"hdfs dfs -mkdir -p {output} && echo done | hdfs dfs -put - {output}/result")
-    assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
-    url = f"{local_pai_v1.webhdfs_url}/webhdfs/v1/Output/admin/{job['name']}/result"
-    assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"

@@ -145,18 +145,6 @@ def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
 # storages
 
 
-def test_a_storage_appears_at_its_mount_path(v2, local_pai_v2):
-    """Whether it is mounted there or, where this machine does not allow that, below the working folder."""
-    extras = {"storages": [{"name": "nfs1"}, {"name": "nfs1", "mountPath": "/data/own", "share": False}]}
-    job = v2.run(
-        "for at in mnt/nfs1 data/own; do echo $at > $LUIGI_PAI_MOUNTS/$at/f-$(basename $at); done",
-        extras=extras,
-    )
-    assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="stderr")
-    assert (local_pai_v2.data / "storages/nfs1/f-nfs1").read_text() == "mnt/nfs1\n"
-    assert (local_pai_v2.data / "storages/nfs1/f-own").read_text() == "data/own\n"
-
-
 # completion, retries, stops
 
 

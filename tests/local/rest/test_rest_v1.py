@@ -7,7 +7,7 @@ import json
 
 import pytest
 import requests
-from local_client import role, unique
+from local_client import role
 
 
 def error(reply):
@@ -18,15 +18,6 @@ def error(reply):
 @pytest.fixture
 def bob(v1_users):
     return v1_users.bob
-
-
-def test_addresses_are_matched_as_express_does(client):
-    """Case and a slash at the end do not matter, names do."""
-    name = client.submit("true", name=unique("CaSe"))
-    assert client.call("GET", f"/JOBS/{name}/").json()["name"] == name
-    assert client.call("GET", f"/jobs/{name.lower()}").status_code == 404
-    assert client.call("PATCH", f"/jobs/{name}").json()["code"] == "NoApiError"
-    assert client.call("POST", f"/jobs/{name}").json()["code"] == "NoApiError"
 
 
 @pytest.mark.slow
@@ -76,15 +67,6 @@ def test_the_config_comes_back_as_it_was_sent(client):
     shown = client.call("GET", f"/jobs/{name}/config").json()
     assert shown["taskRoles"][0] == {**sent, "memoryMB": 1024}
     assert list(shown) == ["jobName", "image", "taskRoles", "retryCount", "gpuType"]
-
-
-@pytest.mark.parametrize("name", ["x" * 256, ".", ".."])
-def test_a_name_that_no_folder_can_have_has_that_code_too(name, client):
-    """A name of 300 characters was refused by the real launcher."""
-    assert error(client.post(name, "true"))[:2] == (400, "UnknownError")
-    body = {"jobName": "a", "image": "i", "taskRoles": [role("true")]}
-    path = name.replace(".", "%2E")
-    assert error(client.send("PUT", f"/jobs/{path}", body))[0] in (400, 404)
 
 
 @pytest.mark.slow
