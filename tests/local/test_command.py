@@ -303,18 +303,7 @@ def test_what_cannot_work_is_refused_with_exit_code_2(words, env, message, tmp_p
     assert "five5" not in errors
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("server.log", None, "cannot use the data folder DIR: DIR/server.log: Is a directory\n"),
-        (
-            "server.sqlite",
-            "no database, whatever its name says" * 50,
-            "cannot use DIR/server.sqlite: file is not a database",
-        ),
-        ("bad.cfg", "no section\n", "cannot read DIR/bad.cfg, which LUIGI_CONFIG_PATH names"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "message"), cases("a_file_that_cannot_be_used_is_named"))
 def test_a_file_that_cannot_be_used_is_named(name, text, message, tmp_path, refused):
     """As where an earlier server was another user's, or the disk is full: with the reason."""
     if text is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 
 import pytest
 from local_cases import cases
@@ -241,47 +241,28 @@ def test_a_file_of_another_version_is_refused(version, tmp_path):
         LocalPai(tmp_path).start()
 
 
-def test_what_belongs_to_a_job_is_deleted_with_it(tmp_path):
+def test_what_belongs_to_a_job_is_deleted_with_it(store):
     """Attempts, tasks, texts, tags, events, secrets."""
-    with closing(schema.Database(tmp_path / "server.sqlite", "v2")) as db:
-        db.execute(
-            "INSERT INTO jobs (id, name, username, virtual_cluster, sub_state, created)"
-            " VALUES (1, 'a', 'anna', 'default', 'FRAMEWORK_COMPLETED', 0)"
-        )
-        db.execute("INSERT INTO job_texts VALUES (1, '{}', '{}')")
-        db.execute("INSERT INTO secrets VALUES (1, '{}')")
-        db.execute("INSERT INTO tags VALUES (1, 'kept')")
-        db.execute("INSERT INTO events (job_id, type, reason, message, at) VALUES (1, 'Normal', 'a', 'b', 0)")
-        db.execute("INSERT INTO attempts (id, job_id, number, launched) VALUES (2, 1, 1, 0)")
-        db.execute(
-            "INSERT INTO tasks (container_id, attempt_id, role, task_index, folder, ports, gpus)"
-            " VALUES ('c', 2, 'main', 0, 'f', '{}', 0)"
-        )
-        db.execute("DELETE FROM jobs")
-        for table in ("job_texts", "secrets", "tags", "events", "attempts", "tasks"):
-            assert db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] == 0, table
+    job = add(store, secrets={"pw": "hush"})
+    store.add_tag(job, "kept")
+    store.record_event(job, "a", "b")
+    store.add_task(Task("c", store.add_attempt(job).id, "main", 0, "f"))
+    tables = ("jobs", "job_texts", "secrets", "tags", "events", "attempts", "tasks")
+    for count in (1, 0):
+        assert [store.rows(f"SELECT COUNT(*) FROM {table}")[0][0] for table in tables] == [count] * 7
+        store.purge_job(job)
 
 
-@pytest.mark.parametrize(
-    ("api", "refused"),
-    [("v1", ["anna", "bob"]), ("v2", ["anna"]), ("ltp", ["anna"])],
-    ids=["v1", "v2", "ltp"],
-)
+@pytest.mark.parametrize(("api", "refused"), [("v1", ["anna", "bob"]), ("v2", ["anna"]), ("ltp", ["anna"])])
 def test_names_are_unique_until_their_job_is_deleted(api, refused, tmp_path):
     """On v1 among all users, on v2 among the jobs of each."""
-    insert = (
-        "INSERT INTO jobs (name, username, virtual_cluster, sub_state, created, deleted)"
-        " VALUES ('a', ?, 'default', 'FRAMEWORK_WAITING', 0, ?)"
-    )
-    with closing(schema.Database(tmp_path / "server.sqlite", api)) as db:
-        for deleted in (1, 1, 0):
-            db.execute(insert, ("anna", deleted))
+    with closing(Store(tmp_path / "server.sqlite", api)) as store:
+        for _ in range(3):
+            store.execute("UPDATE jobs SET deleted = 1")
+            add(store)
         for user in ("anna", "bob"):
-            if user in refused:
-                with pytest.raises(sqlite3.IntegrityError):
-                    db.execute(insert, (user, 0))
-            else:
-                db.execute(insert, (user, 0))
+            with pytest.raises(NameTaken) if user in refused else nullcontext():
+                store.add_job("job", user, "default", {}, {"taskRoles": [ROLE]})
 
 
 @pytest.mark.parametrize(("its", "api"), [("v1", "v2"), ("v2", "v1"), ("v2", "ltp"), ("ltp", "v2")])
