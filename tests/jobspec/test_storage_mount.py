@@ -136,7 +136,8 @@ def test_it_compares_equal_to_itself_as_it_is_stored():
 def container(tmp_path):
     """Run a job's commands as OpenPAI does, below a folder that stands for the root folder."""
     storage, work, tools = tmp_path / "mnt" / "nfs1", tmp_path / "work", tmp_path / "tools"
-    for folder in (storage, work, tools):
+    temporary = tmp_path / "tmp"
+    for folder in (storage, work, tools, temporary):
         folder.mkdir(parents=True)
     names = "bash sh cat mv rm mkdir stat touch base64 gzip mktemp chmod ln cp env"
     for name in names.split():  # without the hdfs command that this machine may have
@@ -146,12 +147,13 @@ def container(tmp_path):
 
     def run(made, code=0):
         about = {"LUIGI_PAI_MOUNTS": str(tmp_path), "PAI_JOB_NAME": "me~train", "PAI_USER_NAME": "me"}
+        about["TMPDIR"] = str(temporary)
         environment = {"PATH": str(tools), **about}
         done = bash(filled_commands(made)["main"], *AS_ON_V2, cwd=work, env=environment)
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 
-    return SimpleNamespace(run=run, storage=storage, work=work, tools=tools)
+    return SimpleNamespace(run=run, storage=storage, work=work, tools=tools, temporary=temporary)
 
 
 TRAIN = """\
@@ -176,6 +178,8 @@ def test_a_job_of_0_7_runs_unchanged(container):
     made = convert(job(command, **FOLDERS), storage=NFS).protocol
     for _ in range(2):
         assert container.run(made) == "ROWS"
+    assert {path.name for path in (container.work / ".luigi_pai").iterdir()} == {"hadoop", "hdfs"}
+    assert list(container.temporary.iterdir()) == []
     assert sorted(path.name for path in output.iterdir()) == ["_SUCCESS", "model"]
     assert (output / "model").stat().st_mode & 0o777 == 0o666
 
@@ -220,6 +224,15 @@ def test_what_a_job_finds(container, case):
     assert ("runs" in out) is start.startswith("runs")
     assert made.losses == ()
     assert not (container.work / "code").is_symlink()
+
+
+def test_an_hdfs_command_if_the_working_folder_cannot_be_written(container):
+    """It is in a temporary folder, which is on the PATH by its absolute path."""
+    (container.work / ".luigi_pai").write_text("")
+    command = "cd / && hdfs dfs -touchz /flag && hadoop fs -ls /flag"
+    assert container.run(convert(job(command), storage=NFS).protocol).endswith(" /flag\n")
+    (folder,) = container.temporary.iterdir()
+    assert {path.name for path in folder.iterdir()} == {"hadoop", "hdfs"}
 
 
 @pytest.mark.parametrize("convert_first", [True, False])

@@ -158,11 +158,15 @@ def shell_word(paths: str, mount: StorageMount, *, expand: bool) -> str:
 
 @functools.cache
 def hdfs_command() -> str:
-    """Return a command that writes an ``hdfs`` and a ``hadoop`` command if the image has no ``hdfs``."""
+    """Return a command that writes an ``hdfs`` and a ``hadoop`` command if the image has no ``hdfs``.
+
+    They are in ``.luigi_pai`` in the working folder or, if it cannot be written, in a new temporary folder.
+    """
     unpack = packed(Path(__file__).with_name("hdfs_shim.sh").read_bytes())
     return (
-        "command -v hdfs >/dev/null || "
-        f'{{ _pai=$(mktemp -d) && {unpack} >"$_pai/hdfs" && '
-        'chmod 755 "$_pai" "$_pai/hdfs" && ln -s hdfs "$_pai/hadoop" && export PATH="$PATH:$_pai"; } || '
+        "command -v hdfs >/dev/null || { _pai=$PWD/.luigi_pai; "
+        '{ mkdir -p "$_pai" && : >"$_pai/hdfs"; } 2>/dev/null || _pai=$(mktemp -d) && '
+        f'{unpack} >"$_pai/hdfs" && '
+        'chmod 755 "$_pai" "$_pai/hdfs" && ln -sf hdfs "$_pai/hadoop" && export PATH="$PATH:$_pai"; } || '
         'echo "luigi_pai: the hdfs command cannot be written: the image needs base64 and gzip" >&2'
     )
