@@ -14,6 +14,8 @@ from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.runtime import VARIABLES, attempt_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.jobspec.protocol import JobProtocol, Role
 
 RUNTIME_FILE = Path(runtime.__file__)
@@ -36,10 +38,13 @@ def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) 
     ``pai_runtime.py``. For a v1 job, the task uploads this file to the job's code folder instead.
     """
     if isinstance(job, PaiJob):
-        plain = copy.copy(job)
-        plain.jobName = name
-        plain.taskRoles = [_v1_role(role, name, with_runtime=with_runtime) for role in job.taskRoles]
-        return plain
+
+        def exporting(command: Any) -> Any:
+            return f"{_export(name)}; {command}" if with_runtime or _names_variables(command) else command
+
+        changed = _with_commands(job, exporting)
+        changed.jobName = name
+        return changed
     protocol = job.renamed(name)
     for protocol_role in protocol.taskRoles.values():
         _prepare(protocol_role, name, with_runtime=with_runtime)
@@ -48,41 +53,33 @@ def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) 
 
 def with_strict_shell(job: PaiJob) -> PaiJob:
     """Return a copy of a job whose commands run under ``set -e -o pipefail``."""
-    changed = copy.copy(job)
-    changed.taskRoles = [
-        _with_command(role, strict(command))
-        if isinstance(command := _command(role), str) and command.strip()
-        else role
-        for role in job.taskRoles
-    ]
-    return changed
+
+    def as_strict(command: Any) -> Any:
+        return strict(command) if isinstance(command, str) and command.strip() else command
+
+    return _with_commands(job, as_strict)
 
 
-def _v1_role(role: Any, name: str, *, with_runtime: bool) -> Any:
-    """Return a role (TaskRole or mapping of its fields) with ``_export`` before its command if needed."""
-    command = _command(role)
-    if not with_runtime and not _names_variables(command):
+def _with_commands(job: PaiJob, change: Callable[[Any], Any]) -> PaiJob:
+    """Return a copy of a v1 job with changed commands. A role is a TaskRole or a mapping of its fields."""
+
+    def with_command(role: Any) -> Any:
+        if isinstance(role, Mapping):
+            return {key: change(value) if key == "command" else value for key, value in role.items()}
+        role = copy.copy(role)
+        role.command = change(role.command)
         return role
-    return _with_command(role, f"{_export(name)}; {command}")
 
-
-def _command(role: Any) -> Any:
-    return role.get("command") if isinstance(role, Mapping) else role.command
-
-
-def _with_command(role: Any, command: str) -> Any:
-    if isinstance(role, Mapping):
-        return {**role, "command": command}
-    role = copy.copy(role)
-    role.command = command
-    return role
+    changed = copy.copy(job)
+    changed.taskRoles = [with_command(role) for role in job.taskRoles]
+    return changed
 
 
 def _prepare(role: Role, name: str, *, with_runtime: bool) -> None:
     first = [_unpacking()] if with_runtime else []
     if with_runtime or any(map(_names_variables, role.commands)):
-        at = _after_output_folder(role.commands)
-        role.commands = [*role.commands[:at], _export(name), *first, *role.commands[at:]]
+        index = _after_output_folder(role.commands)
+        role.commands = [*role.commands[:index], _export(name), *first, *role.commands[index:]]
 
 
 def _after_output_folder(commands: list[str]) -> int:

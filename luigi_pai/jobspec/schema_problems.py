@@ -1,6 +1,6 @@
 """Finds problems in a document with a JSON Schema; each has a path, a message and a level.
 
-The messages contain the descriptions from the schemas (``schemas/``). The schemas have five keywords in
+The messages contain the descriptions from the schemas (``schemas/``). The schemas have seven keywords in
 addition to the keywords of JSON Schema:
 
 - ``stricter``: a schema that servers do not check. A job that violates it is accepted but fails.
@@ -10,6 +10,8 @@ addition to the keywords of JSON Schema:
 - ``tightened``: a schema that servers check only since the release in its ``since``.
 - ``near``: servers accept any field here and ignore misspelt fields. So an unknown field whose name is
   similar to the name of a known field causes a warning.
+- ``limits``: pairs of numbers of which the first, ``field``, must not exceed the second, ``limit``.
+- ``unique``: no two items of a list have the same values under these keys.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level, Problem
 from luigi_pai.jobspec.hints import closest, not_ascii
-from luigi_pai.jobspec.paths import line_of, path_text
+from luigi_pai.jobspec.paths import is_int, line_of, mapping_of, path_text, text_of
 from luigi_pai.jobspec.releases import is_ltp, release_number, release_title
 
 if TYPE_CHECKING:
@@ -161,6 +163,8 @@ def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
         "since": partial(_since, release),
         "tightened": partial(_tightened, release),
         "near": _near,
+        "limits": _limits,
+        "unique": _unique,
     }
     is_integer = _is_integer_to_joi if name == "job.v1" else _is_integer
     types = Draft202012Validator.TYPE_CHECKER.redefine("integer", is_integer)
@@ -178,6 +182,13 @@ def _is_integer(_: Any, value: Any) -> bool:
 def _is_integer_to_joi(checker: Any, value: Any) -> bool:
     """Return whether Joi 13, the v1 servers' validator, accepts a value as an integer: at most 2**53 - 1."""
     return _is_integer(checker, value) and abs(value) <= _LARGEST_EXACT
+
+
+def _error(message: str, *path: str | int) -> ValidationError:
+    """Return an error of a keyword, at a path below the value with the keyword."""
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415  heavy, as above
+
+    return ValidationError(message, path=path)
 
 
 def _members(
@@ -209,11 +220,9 @@ def _descend(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[Val
 def _since(
     release: tuple[int, ...] | None, _: Any, first: str, __: Any, ___: Any
 ) -> Iterator[ValidationError]:
-    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
-
     number = release_number(first)
     if is_ltp(number) if release is None else release < number:
-        yield ValidationError(f"since {first}")
+        yield _error("")
 
 
 def _tightened(
@@ -225,8 +234,6 @@ def _tightened(
 
 def _near(_: Any, __: Any, instance: Any, about: Mapping[str, Any]) -> Iterator[ValidationError]:
     """Yield an error for each unknown field that resembles a known field that is absent."""
-    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
-
     known = list(about.get("properties", {}))
     given = instance if isinstance(instance, dict) else {}
     absent = [name for name in known if name not in given]
@@ -237,7 +244,27 @@ def _near(_: Any, __: Any, instance: Any, about: Mapping[str, Any]) -> Iterator[
         same = folded.get(name.lower().replace("_", "").replace("-", ""))
         if near := same or closest(name, absent, likeness=0.8):
             what = f"is not a field that is known here; did you mean {near}? Servers accept it and ignore it"
-            yield ValidationError(what, path=[name])
+            yield _error(what, name)
+
+
+def _limits(_: Any, pairs: list[dict[str, Any]], instance: Any, __: Any) -> Iterator[ValidationError]:
+    def number(path: list[str], default: int | None) -> Any:
+        *above, key = path
+        return mapping_of(reduce(mapping_of, above, instance)).get(key, default)
+
+    for pair in pairs:
+        path, of = pair["field"].split("."), pair["limit"].split(".")
+        count, limit = number(path, None), number(of, pair["default"])
+        if is_int(count) and is_int(limit) and count > limit >= 1:
+            yield _error(f"{count} is more than {of[-1]}, {limit}{pair['advice']}", *path)
+
+
+def _unique(_: Any, about: Mapping[str, Any], instance: Any, __: Any) -> Iterator[ValidationError]:
+    items = instance if isinstance(instance, list) else []
+    keys = [tuple(text_of(item, key) for key in about["keys"]) for item in items]
+    for index, first in repeated(None if key[0] is None else key for key in keys):
+        message = about["message"].format(key=keys[index][0], first=first, item=items[index])
+        yield _error(message, index, about["keys"][0])
 
 
 def _findings(
@@ -256,8 +283,8 @@ def _findings(
         for unknown in [name for name in instance if name not in known]:
             hint = named_nearest(str(unknown), known)
             yield Finding((*path, unknown), f"is not a field here; {hint}{not_ascii(str(unknown))}", level)
-    elif error.validator == "near":
-        yield Finding(path, error.message, Level.WARNING)
+    elif error.validator in ("near", "limits", "unique"):
+        yield Finding(path, error.message, Level.WARNING if error.validator == "near" else level)
     elif error.validator == "since":
         message = _needs(str(error.validator_value), level)
         yield Finding(path, message, Level.WARNING if release is None else level)

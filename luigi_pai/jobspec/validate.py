@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 from luigi_pai.jobspec.dialects.mustache import SPACES
-from luigi_pai.jobspec.dialects.shell_text import strict_command
 from luigi_pai.jobspec.hints import METHOD
 from luigi_pai.jobspec.job import PaiJob, methods_in
 from luigi_pai.jobspec.names import folded
-from luigi_pai.jobspec.paths import Path, is_int, list_of, mapping_of, text_of
+from luigi_pai.jobspec.paths import Path, is_int, item_of, list_of, mapping_of, text_of
 from luigi_pai.jobspec.releases import release_number
-from luigi_pai.jobspec.rules.endings import config_ending_findings
-from luigi_pai.jobspec.rules.texts import command_findings, folder_findings, image_findings
+from luigi_pai.jobspec.rules.commands import config_command_findings
+from luigi_pai.jobspec.rules.places import folder_findings, image_findings
 from luigi_pai.jobspec.schema_problems import (
     LARGEST_BODY,
     Finding,
@@ -42,9 +41,7 @@ if TYPE_CHECKING:
 _NUMBER_TEXT = re.compile(rf"[{SPACES}]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[{SPACES}]*")
 _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
 _IMAGE = re.compile("[:/]")  # in most images, but in no name
-_DEFAULT_MEMORY_MB = 100  # the server's default for a role without memoryMB
 _LAST_PORT = 65535
-_ONE_DROPPED = "servers would drop one of them silently"
 _KILL_ALL = "killAllOnCompletedTaskNumber"
 _PLACES = (
     ("codeDir", "code folder", Level.STRICTER),
@@ -158,7 +155,7 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
         name, other = names[index], names[first]
         what = "" if other == name else f" ({other!r}: some servers read both as {folded(name)!r})"
         same = f"{name!r} is the name of taskRoles[{first}] too{what}"
-        yield stricter(("taskRoles", index, "name"), f"{same}; {_ONE_DROPPED}")
+        yield stricter(("taskRoles", index, "name"), f"{same}; servers would drop one of them silently")
     for index, role in enumerate(roles):
         yield from _role_relations(("taskRoles", index), role)
 
@@ -168,14 +165,12 @@ def _texts(document: Mapping[str, Any], release: str | None) -> Iterator[Finding
     yield from image_findings(("image",), document.get("image"))
     for field, what, level in _PLACES:
         yield from folder_findings((field,), document.get(field), what, level)
-    variables = document.get("jobEnvs")
+    variables = mapping_of(document, "jobEnvs")
     for index, role in enumerate(list_of(document, "taskRoles")):
-        name, command = mapping_of(role).get("name"), mapping_of(role).get("command")
+        name, command = item_of(role, "name"), item_of(role, "command")
         if isinstance(command, str):
-            path: Path = ("taskRoles", index, "command")
-            script = strict_command(command) or command
-            yield from command_findings([(path, script)], variables if isinstance(variables, dict) else ())
-            yield from config_ending_findings(path, name, command, release)
+            path = ("taskRoles", index, "command")
+            yield from config_command_findings(path, name, command, variables, release)
 
 
 def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
@@ -195,24 +190,8 @@ def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
     name, command = str(role.get("name")), str(role.get("command") or " ")
     if " " in name and " " not in command:
         yield Finding((*path, "command"), f"{command!r} and the name look swapped: the name comes first")
-    memory = role.get("memoryMB", _DEFAULT_MEMORY_MB)
-    shm = role.get("shmMB")
-    if is_int(memory) and is_int(shm) and shm > memory:
-        yield Finding((*path, "shmMB"), f"{shm} is more than memoryMB, {memory}; shared memory is part of it")
-    tasks = role.get("taskNumber", 1)
-    for field in ("minFailedTaskCount", "minSucceededTaskCount"):
-        count = role.get(field)
-        if is_int(count) and is_int(tasks) and count > tasks >= 1:
-            yield Finding((*path, field), f"{count} is more than taskNumber, {tasks}")
-    ports = [mapping_of(port) for port in list_of(role, "portList")]
-    labels = [text_of(port, "label") for port in ports]
-    for index, first in repeated(labels):
-        same = f"{labels[index]!r} is the label of portList[{first}] too"
-        yield stricter((*path, "portList", index, "label"), f"{same}; {_ONE_DROPPED}")
-    for index, port in enumerate(ports):
+    for index, port in enumerate(map(mapping_of, list_of(role, "portList"))):
         begin, count = port.get("beginAt", 0), port.get("portNumber", 1)
         if is_int(begin) and is_int(count) and 0 < begin <= _LAST_PORT < begin + count - 1:
-            yield stricter(
-                (*path, "portList", index, "portNumber"),
-                f"{count} ports from {begin} go beyond port {_LAST_PORT}",
-            )
+            message = f"{count} ports from {begin} go beyond port {_LAST_PORT}"
+            yield stricter((*path, "portList", index, "portNumber"), message)

@@ -16,10 +16,10 @@ import yaml
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import is_int, item_of, leaves, list_of, mapping_of, text_of
+from luigi_pai.jobspec.paths import item_of, leaves, list_of, mapping_of, text_of
 from luigi_pai.jobspec.releases import has_js_yaml_4, release_number
-from luigi_pai.jobspec.rules.endings import protocol_ending_findings
-from luigi_pai.jobspec.rules.texts import command_findings, image_findings
+from luigi_pai.jobspec.rules.commands import protocol_command_findings
+from luigi_pai.jobspec.rules.places import image_findings
 from luigi_pai.jobspec.schema_problems import (
     LARGEST_BODY,
     Finding,
@@ -153,7 +153,6 @@ def _bare_secrets(
 
 def _several_fields(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
     """Yield the violations of the rules below, in any order. Parts that the schema refuses are ignored."""
-    yield from _same_names(document)
     for index, item in enumerate(list_of(document, "prerequisites")):
         if item_of(item, "type") == "dockerimage":
             yield from image_findings(("prerequisites", index, "uri"), item.get("uri"))
@@ -162,16 +161,6 @@ def _several_fields(document: Mapping[str, Any], release: tuple[int, ...] | None
     yield from _deployments(document)
     yield from _extras(document)
     yield from _plugin_texts(document)
-
-
-def _same_names(document: Mapping[str, Any]) -> Iterator[Finding]:
-    for field, has_type in (("prerequisites", True), ("deployments", False)):
-        items = list_of(document, field)
-        keys = [(text_of(item, "name"), text_of(item, "type") if has_type else None) for item in items]
-        for index, first in repeated(None if key[0] is None else key for key in keys):
-            of_type = f", which is a {item_of(items[index], 'type')} too" if has_type else " too"
-            message = f"{keys[index][0]!r} is the name of {field}[{first}]{of_type}"
-            yield Finding((field, index, "name"), message)
 
 
 def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -205,7 +194,6 @@ def _roles(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iter
     for name, value in mapping_of(document, "taskRoles").items():
         role, path = mapping_of(value), ("taskRoles", name)
         yield from _used_prerequisites(path, role, known)
-        yield from _counts(path, role)
         if gang and role.get("taskRetryCount"):
             yield warning(
                 (*path, "taskRetryCount"),
@@ -214,8 +202,7 @@ def _roles(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iter
         if list_of(role, "commands") and not any(text.strip() for _, text in commands[name]):
             message = "are blank; servers accept them, and every task ends at once"
             yield stricter((*path, "commands"), message)
-        yield from command_findings(commands[name], references=True)
-        yield from protocol_ending_findings(name, commands[name], release)
+        yield from protocol_command_findings(name, commands[name], release)
 
 
 def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:
@@ -247,26 +234,6 @@ def _used_prerequisites(
 
 def _no_such(what: str, name: str, known: Iterable[str]) -> str:
     return f"there is no {what}{nearest(name, dict.fromkeys(known))}"
-
-
-def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
-    instances = role.get("instances", 1)
-    for field in ("minFailedInstances", "minSucceededInstances"):
-        count = mapping_of(role, "completion").get(field)
-        if is_int(count) and is_int(instances) and count > instances >= 1:
-            yield stricter(
-                (*path, "completion", field),
-                f"{count} is more than instances, {instances}; servers accept it, and it is never reached: "
-                "write -1 for never",
-            )
-    memory = mapping_of(role, "resourcePerInstance").get("memoryMB")
-    shm = mapping_of(role, "extraContainerOptions").get("shmMB")
-    if is_int(memory) and is_int(shm) and shm > memory >= 1:
-        yield warning(
-            (*path, "extraContainerOptions", "shmMB"),
-            f"{shm} is more than memoryMB, {memory}; shared memory is part of it, and a task that uses so "
-            "much is killed",
-        )
 
 
 # ---------------------------------------------------------------- deployments and extras
