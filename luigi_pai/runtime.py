@@ -261,7 +261,7 @@ class Task:
         for role in (self._read("roles") or self.role).split(",") if self.api else ["main"]:
             self.roles[role] = self._tasks_of(role)
         self.peers = [peer for role in self.roles.values() for peer in role]
-        self.own = self._own()
+        self.own = self._own_peer()
         self.gpus, self.cpus, self.memory_mb, self.shm_mb = self._resources(self.role)
         self.work_dir = self._read("work_dir") or os.getcwd()
 
@@ -364,7 +364,7 @@ class Task:
                 peers[int(found.group(2))].ports[found.group(3)] = _numbers(value)
         return peers
 
-    def _own(self) -> Peer:
+    def _own_peer(self) -> Peer:
         """Return this task's `Peer`, after adding the host and ports that only its own variables contain."""
         peers: "list[Peer]" = self.roles[self.role]
         if self.index >= len(peers):
@@ -373,18 +373,18 @@ class Task:
                 f"the variables contradict each other: this is {self.role}[{self.index}], but the role has "
                 f"{len(peers)} tasks according to {names[0].format(role=self.role)}"
             )
-        own = peers[self.index]
-        own.host = own.host or self._read("host")
+        peer = peers[self.index]
+        peer.host = peer.host or self._read("host")
         for entry in filter(None, (self._read("own_ports") or "").split(";")):
             label, _, numbers = entry.partition(":")
-            own.ports[label] = _numbers(numbers)
-        return own
+            peer.ports[label] = _numbers(numbers)
+        return peer
 
     def _resources(self, role: str) -> "list[int | None]":
         """Return GPUs, CPUs, memory and shared memory of a role's tasks; on v1, those of this task."""
-        text = self._read("resources", role=role) or self._read("resources", role=_folded(role))
-        if text:
-            gpus, cpus, memory, shared = _numbers(text)
+        resources = self._read("resources", role=role) or self._read("resources", role=_folded(role))
+        if resources:
+            gpus, cpus, memory, shared = _numbers(resources)
             return [gpus, cpus, memory, shared or None]
         values = [self._read(key) for key in ("gpus", "cpus", "memory_mb", "shm_mb")]
         return [None if value is None else int(value) for value in values]
@@ -566,7 +566,7 @@ class _Meeting:
         self._peers = peers
         self._port = port
         self._deadline = deadline
-        self._texts: "dict[socket.socket, bytes]" = {}
+        self._received: "dict[socket.socket, bytes]" = {}
         self._ranks: "dict[socket.socket, int]" = {}
         self._elsewhere: "dict[int, str]" = {}  # rank -> the other barrier that the task has reached
         self._is_over = False
@@ -604,7 +604,7 @@ class _Meeting:
                 selector.unregister(server)
                 self._part(missing, selector)
             finally:
-                for connection in self._texts:
+                for connection in self._received:
                     connection.close()
         return missing
 
@@ -639,24 +639,24 @@ class _Meeting:
                 ) from None
             return
         connection.settimeout(_LINGER)
-        self._texts[connection] = b""
+        self._received[connection] = b""
         selector.register(connection, selectors.EVENT_READ)
 
     def _take(self, connection: "socket.socket") -> bool:
         """Read a task's message; return False if the task is at another barrier, or has disconnected."""
         try:
-            text = connection.recv(_LONGEST)
+            data = connection.recv(_LONGEST)
         except OSError:
             return False
-        self._texts[connection] += text
-        said = self._texts[connection]
-        if not text or len(said) > _LONGEST:
+        self._received[connection] += data
+        message = self._received[connection]
+        if not data or len(message) > _LONGEST:
             return False
         if connection in self._ranks:  # a second message means that the task gives up
             self._is_over = True
-        elif b"\n" in said:
+        elif b"\n" in message:
             try:
-                job, name, rank = json.loads(said.decode("utf-8"))
+                job, name, rank = json.loads(message.decode("utf-8"))
             except (ValueError, TypeError, RecursionError):
                 return False
             if job != self._job or rank not in range(1, len(self._peers)):
@@ -672,7 +672,7 @@ class _Meeting:
     def _drop(self, connection: "socket.socket", selector: "selectors.BaseSelector") -> None:
         selector.unregister(connection)
         connection.close()
-        self._texts.pop(connection, None)
+        self._received.pop(connection, None)
         self._ranks.pop(connection, None)
 
     @staticmethod
@@ -701,13 +701,13 @@ class _Meeting:
         """Ask the first task until it responds; return the ranks of the tasks that did not arrive."""
         while self._left() > 0:
             try:
-                answer = self._ask(rank)
+                response = self._ask(rank)
             except (OSError, ValueError):  # the first task is not listening, or its response is not JSON
-                answer = None
-            if isinstance(answer, list):
-                return answer
-            if isinstance(answer, str):
-                self._elsewhere[0] = answer
+                response = None
+            if isinstance(response, list):
+                return response
+            if isinstance(response, str):
+                self._elsewhere[0] = response
             time.sleep(min(_RETRY, max(self._left(), 0)))
         return [0]
 
@@ -723,23 +723,23 @@ class _Meeting:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 raise ConnectionError("connected to itself")
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
-            said = b""
+            received = b""
             for is_last in (False, True):
                 connection.settimeout(_LINGER if is_last else max(self._left(), 0.001))
                 try:
-                    while not said.endswith(b"\n"):
-                        said += self._more(connection)
-                    return json.loads(said.decode("ascii"))
+                    while not received.endswith(b"\n"):
+                        received += self._more(connection)
+                    return json.loads(received.decode("ascii"))
                 except socket.timeout:
                     connection.sendall(b"\n")  # this task gives up; the response then lists the missing tasks
         return None
 
     @staticmethod
     def _more(connection: "socket.socket") -> bytes:
-        text = connection.recv(65536)
-        if not text:
+        data = connection.recv(65536)
+        if not data:
             raise ConnectionError("the first task has closed the connection")
-        return text
+        return data
 
     def _left(self) -> float:
         return self._deadline - time.monotonic()
@@ -786,11 +786,11 @@ def report(*_unnamed: "NoReturn", **values: object) -> None:
     _warn_of_progress(values.get("progress"))
     try:
         values_of_place = [os.environ.get(name) for name in _PLACE]
-        folder, name, attempt = _place(*values_of_place, "" if any(values_of_place) else os.getcwd())
+        folder, name, attempt = _report_place(*values_of_place, "" if any(values_of_place) else os.getcwd())
     except Exception:  # noqa: BLE001  a broken environment or working folder must not fail the job
         folder, name, attempt = "", "", 1
-    own = {"time": round(time.time(), 3), "attempt": attempt}
-    line = _line({**own, **values, **own})
+    added = {"time": round(time.time(), 3), "attempt": attempt}
+    line = _line({**added, **values, **added})
     key = os.getpid(), folder, name  # without its parent's threads, a forked process needs another reporter
     reporter = _REPORTERS.get(key) or _REPORTERS.setdefault(key, _Reporter(folder, name))
     reporter.add(line)
@@ -805,7 +805,7 @@ def _warn_of_progress(progress: object) -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def _place(*_: "str | None") -> "tuple[str, str, int]":
+def _report_place(*_: "str | None") -> "tuple[str, str, int]":
     """Return the folder and the file name of this task's reports, and the number of the submission."""
     task = current()
     name = f"{task.role}-{task.index}.jsonl"

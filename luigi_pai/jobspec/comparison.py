@@ -44,8 +44,8 @@ def job_digest(job: PaiJob | JobProtocol) -> str:
         SpecError: A field of a JobProtocol has such a value.
     """
     document = job.to_dict() if isinstance(job, PaiJob) else masked(job.to_dict())
-    text = json.dumps(_compared(document), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    content = json.dumps(_compared(document), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]
 
 
 def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
@@ -85,14 +85,14 @@ def _differing(mine: Any, stored: Any, path: Path) -> Iterator[Path]:
             if value not in ("", [], {}):  # servers treat these values like a missing field
                 yield from _differing(value, stored.get(key), (*path, key))
     elif isinstance(mine, list) and isinstance(stored, list) and len(mine) == len(stored):
-        for index, (one, other) in enumerate(zip(mine, stored, strict=True)):
-            yield from _differing(one, other, (*path, index))
+        for index, (item, other) in enumerate(zip(mine, stored, strict=True)):
+            yield from _differing(item, other, (*path, index))
     elif MASK not in (mine, stored) and not _same(mine, stored):
         yield path
 
 
 def _same(mine: Any, stored: Any) -> bool:
     """Return whether values are equal as strings. ``$PAI_DEFAULT_FS_URI`` in ``mine`` matches any HDFS."""
-    one, other = javascript_text(mine), javascript_text(stored)
-    pattern = re.escape(one).replace(re.escape(FS_URI), r"hdfs://[^/\s,]+")
-    return one == other or (FS_URI in one and re.fullmatch(pattern, other) is not None)
+    expected, other = javascript_text(mine), javascript_text(stored)
+    pattern = re.escape(expected).replace(re.escape(FS_URI), r"hdfs://[^/\s,]+")
+    return expected == other or (FS_URI in expected and re.fullmatch(pattern, other) is not None)

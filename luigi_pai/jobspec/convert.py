@@ -198,15 +198,15 @@ class _Converter:
 
     def _role_names(self) -> Iterator[tuple[str, str]]:
         """Yield each role's name and its new name, unique, with only lower-case letters and digits."""
-        taken: set[str] = set()
+        names: set[str] = set()
         for index, role in enumerate(self._job["taskRoles"]):
             name = folded(role["name"]) or "role"
             name = name if name[0].isalpha() else f"role{name}"
             number = 1
-            while name in taken:
+            while name in names:
                 number += 1
                 name = f"{name.rstrip('0123456789') or 'role'}{number}"
-            taken.add(name)
+            names.add(name)
             if name != role["name"]:
                 self._lose(
                     f"taskRoles[{index}].name",
@@ -273,7 +273,7 @@ class _Converter:
 
     def _exports(self, role: str, count: int, resources: Mapping[str, Any]) -> list[str]:
         """Return commands that set v1 variables which v2 containers do not have or set differently."""
-        own = {
+        variables = {
             "PAI_JOB_NAME": '"${PAI_JOB_NAME#*~}"',
             "PAI_JOB_VC_NAME": shlex.quote(self._job.get("virtualCluster") or "default"),
             "HADOOP_USER_NAME": '"$PAI_USER_NAME"',
@@ -285,7 +285,7 @@ class _Converter:
             "PAI_CURRENT_TASK_ROLE_GPU_COUNT": resources["gpu"],
         }
         if self._storage is not None:
-            own["PAI_DEFAULT_FS_URI"] = self._folder_word(self._storage.path)
+            variables["PAI_DEFAULT_FS_URI"] = self._folder_word(self._storage.path)
         folders = {
             variable: self._folder_word(self._folders[kind], reference)
             for _, kind, reference, variable in _FOLDERS
@@ -298,8 +298,8 @@ class _Converter:
             for old, new in self._names.items()
             if old != new and _VARIABLE.fullmatch(old)
         }
-        commands = [storage_mount.export(each) for each in (own, folders, hosts, self._environment) if each]
-        return [*commands, *self._preparations()]
+        groups = filter(None, (variables, folders, hosts, self._environment))
+        return [*map(storage_mount.export, groups), *self._preparations()]
 
     def _folder_word(self, path: str, reference: str = "") -> str:
         """Return a folder as a word of the shell: a reference to its prerequisite or the quoted path."""
@@ -323,12 +323,12 @@ class _Converter:
         """Return jobEnvs as words of the shell: parameter references or, if those are unsafe, the values."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
-            text = value if isinstance(value, str) else json.dumps(value)
+            string = value if isinstance(value, str) else json.dumps(value)
             if not _VARIABLE.fullmatch(key):
                 self._lose(f"jobEnvs.{key}", "is left out: a shell has no variable of this name")
-            elif "'" in text or "<%" in text or key == _LESS_PERCENT:
-                values[key] = shlex.quote(text.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>"))
-                self._parameters |= {_LESS_PERCENT: "<%"} if "<%" in text else {}
+            elif "'" in string or "<%" in string or key == _LESS_PERCENT:
+                values[key] = shlex.quote(string.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>"))
+                self._parameters |= {_LESS_PERCENT: "<%"} if "<%" in string else {}
             else:
                 values[key] = f"'<% $parameters.{key} %>'"
                 self._parameters[key] = value

@@ -53,8 +53,8 @@ class VirtualCluster:
         waiting = _number(given.get("numPendingJobs"))
         return cls(
             name,
-            _of_cluster(given.get("resourcesTotal")),
-            _of_cluster(given.get("resourcesUsed")),
+            _resources(given.get("resourcesTotal")),
+            _resources(given.get("resourcesUsed")),
             _number(given.get("capacity")),
             _number(given.get("usedCapacity")),
             None if waiting is None else int(waiting),
@@ -64,7 +64,7 @@ class VirtualCluster:
     def free(self) -> Resources:
         """The free resources. A value is None if the server does not send its total."""
         pairs = zip(self.total, self.used, strict=True)
-        return Resources(*(None if has is None else max(0, has - (in_use or 0)) for has, in_use in pairs))
+        return Resources(*(None if size is None else max(0, size - (in_use or 0)) for size, in_use in pairs))
 
 
 @dataclass(frozen=True)
@@ -122,37 +122,37 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
     if not short:
         return None
     never = any(impossible for impossible, _ in short)
-    texts = [text for impossible, text in short if impossible or not never]
+    parts = [part for impossible, part in short if impossible or not never]
     end = "; it can never start there" if never else ""
-    return f"virtual cluster {name} has {'; '.join(texts)}{end}"
+    return f"virtual cluster {name} has {'; '.join(parts)}{end}"
 
 
 def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
     """Return a message about the load and queue of a virtual cluster without total (up to 0.13)."""
     rows = zip(_UNITS, demand.at_once, about.used, strict=True)
     unit, want, in_use = next((row for row in rows if row[1]), (_UNITS[0], 0, about.used.gpus))
-    texts = []
+    parts = []
     if about.share is not None and about.load is not None:
         load, share = _plain(round(about.load, 1)), _plain(round(about.share, 1))
-        texts.append(f"{load} % of its {share} % of the cluster in use")
+        parts.append(f"{load} % of its {share} % of the cluster in use")
     if in_use is not None:
-        texts.append(f"{_amount(in_use, unit)} in use")
-    if not texts:
+        parts.append(f"{_amount(in_use, unit)} in use")
+    if not parts:
         return None
     if pending := about.jobs_waiting:
-        texts.append(f"{pending} job{'' if pending == 1 else 's'} pending")
-    return f"virtual cluster {about.name} has {', '.join(texts)}; the job wants {_amount(want or 0, unit)}"
+        parts.append(f"{pending} job{'' if pending == 1 else 's'} pending")
+    return f"virtual cluster {about.name} has {', '.join(parts)}; the job wants {_amount(want or 0, unit)}"
 
 
 def free_in(about: object) -> str | None:
     """Return the free GPUs and CPUs of a virtual cluster as a string; None if they are not known."""
     known = VirtualCluster.of("", about)
-    texts = [
-        f"{_plain(free)} of {_amount(has, unit)}"
-        for unit, has, free in zip(_UNITS[:2], known.total[:2], known.free[:2], strict=True)
-        if has is not None and free is not None
+    parts = [
+        f"{_plain(free)} of {_amount(total, unit)}"
+        for unit, total, free in zip(_UNITS[:2], known.total[:2], known.free[:2], strict=True)
+        if total is not None and free is not None
     ]
-    return f"{' and '.join(texts)} free" if texts else None
+    return f"{' and '.join(parts)} free" if parts else None
 
 
 def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> str | None:
@@ -163,27 +163,27 @@ def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> 
     """
     demand = Demand.of_config(job.to_dict())
     about = VirtualCluster.of(demand.virtual_cluster, clusters.get(demand.virtual_cluster))
-    texts = [text for never, text in _short(demand.at_once, about.total, Resources()) if never]
-    if not texts:
+    parts = [part for never, part in _short(demand.at_once, about.total, Resources()) if never]
+    if not parts:
         return None
-    return f"virtual cluster {demand.virtual_cluster} has {'; '.join(texts)}: it would wait forever"
+    return f"virtual cluster {demand.virtual_cluster} has {'; '.join(parts)}: it would wait forever"
 
 
 def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:
     """Yield a pair for each insufficient resource: whether even the total is too small, and a message."""
-    for unit, want, has, in_use in zip(_UNITS, wanted, total, used, strict=True):
-        if has is None or want is None:
+    for unit, want, available, in_use in zip(_UNITS, wanted, total, used, strict=True):
+        if available is None or want is None:
             continue
-        if want > has:
-            yield True, f"{_amount(has, unit)} in all, the job wants {_plain(want)}"
-        elif in_use is not None and want > has - in_use:
-            free = f"{_plain(max(0, has - in_use))} of {_amount(has, unit)} free"
+        if want > available:
+            yield True, f"{_amount(available, unit)} in all, the job wants {_plain(want)}"
+        elif in_use is not None and want > available - in_use:
+            free = f"{_plain(max(0, available - in_use))} of {_amount(available, unit)} free"
             yield False, f"{free}, the job wants {_plain(want)}"
 
 
-def _of_cluster(of: object) -> Resources:
+def _resources(response: object) -> Resources:
     """Read resources from a response, whose fields have the names of API version 1 or 2."""
-    given = mapping_of(of)
+    given = mapping_of(response)
     return Resources(
         _number(given.get("GPUs", given.get("gpu"))),
         _number(given.get("vCores", given.get("cpu"))),

@@ -91,9 +91,9 @@ class _Fields:
 
     def __new__(cls, *_args: Any, **given: Any) -> Self:
         """Refuse an argument that does not exist; name the most similar one."""
-        of = getattr(cls.__init__, "__code__", None)
-        if given and of is not None and not of.co_flags & inspect.CO_VARKEYWORDS:
-            known = of.co_varnames[1 : of.co_argcount + of.co_kwonlyargcount]
+        code = getattr(cls.__init__, "__code__", None)
+        if given and code is not None and not code.co_flags & inspect.CO_VARKEYWORDS:
+            known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
             unknown = next((name for name in given if name not in known), None)
             if unknown is not None:
                 raise TypeError(f"{cls.__name__} has no argument {unknown!r}{nearest(unknown, known)}")

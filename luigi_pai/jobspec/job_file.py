@@ -74,7 +74,7 @@ class JobFile:
         if self.api_version == "v2" and release is not None and number < _FIRST_V2:
             return [Problem("", f"is a job protocol; {release_title(release)} runs v1 job configs only")]
         if isinstance(self.document, str):
-            return [Problem("", f"is a text, not a job; {_WANTED}")]
+            return [Problem("", f"is a string, not a job; {_WANTED}")]
         if self.api_version == "v1" and release is not None and number >= _FIRST_WITHOUT_V1:
             title = release_title(release)
             return [Problem("", f"is a v1 job config, which {title} does not run; see luigi-pai convert")]
@@ -100,8 +100,8 @@ def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
     """
     content = path.read_bytes() if content is None else content
     text = decoded(content, str(path)).removeprefix("\ufeff")
-    if wrong := _no_job(path.name, text):
-        raise SpecError(str(path), [Problem("", wrong)])
+    if reason := _no_job(path.name, text):
+        raise SpecError(str(path), [Problem("", reason)])
     if path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
         try:
             document = read_json(text, str(path))
@@ -128,9 +128,9 @@ def _lines(text: str) -> Mapping[tuple[str | int, ...], int]:
 def _no_job(name: str, text: str) -> str | None:
     """Return why the content of a file with this name is obviously not a job, or None."""
     lines = [line.strip() for line in text.splitlines()]
-    said = [line for line in lines if line and not line.startswith(("#", ";"))]
-    if not said:
+    content = [line for line in lines if line and not line.startswith(("#", ";"))]
+    if not content:
         return f"is empty; {_WANTED}"
-    start = "\n".join([name, lines[0], *said[:2]])
-    found = (what for pattern, what in _OTHERS if re.search(pattern, start, re.MULTILINE))
-    return next((f"is {what}" for what in found), None)
+    start = "\n".join([name, lines[0], *content[:2]])
+    found = (kind for pattern, kind in _OTHERS if re.search(pattern, start, re.MULTILINE))
+    return next((f"is {kind}" for kind in found), None)

@@ -67,7 +67,7 @@ def array_name(submissions: Iterable[str]) -> str:
     names = sorted(submissions)
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:_ARRAY_HASH]
     pairs = zip(names[0], names[-1], strict=False)
-    prefix = "".join(one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    prefix = "".join(letter for letter, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
     prefix = prefix[:_LONGEST_PREFIX].rstrip("-_")
     return f"{prefix if len(prefix) >= _SHORTEST_PREFIX else _NO_PREFIX}{_ARRAY}{digest}"
 
@@ -107,9 +107,9 @@ def check_name(name: Any) -> None:
     if not isinstance(name, str) or name in ("", ".", ".."):
         from luigi_pai.jobspec.schema_problems import schema  # noqa: PLC0415  only a mistake needs it
 
-        what = schema("job.v1")["properties"]["jobName"]["description"]
-        quoted = "" if isinstance(name, str) else "; write it as text, in quotes"
-        raise SpecError(str(name), [Problem("jobName", f"{name!r} is not {what}{quoted}")])
+        description = schema("job.v1")["properties"]["jobName"]["description"]
+        quoted = "" if isinstance(name, str) else "; write it as a string, in quotes"
+        raise SpecError(str(name), [Problem("jobName", f"{name!r} is not {description}{quoted}")])
 
 
 def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
@@ -119,18 +119,18 @@ def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
     """
     if not isinstance(name, str):
         return []
-    wrong = []
+    messages = []
     if len(name) > _LONGEST:
-        wrong.append(
+        messages.append(
             f"has {len(name)} characters; the job of a task has at most {_LONGEST}, so that the names of "
             "later submissions are short enough too"
         )
     if numbered := _LIKE_NUMBERED.fullmatch(name):
-        wrong.append(
+        messages.append(
             f"{name!r} ends like the name of a later submission: it would be taken for one of the job "
             f"{numbered['base']!r}; choose a name that does not end in {_SUFFIX} and a number"
         )
-    return [Problem(path, message) for message in wrong]
+    return [Problem(path, message) for message in messages]
 
 
 def folded(role: str) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.jobspec.paths import Path
 
-    Wrong = list[tuple[Path, str]]
+    Errors = list[tuple[Path, str]]
     _Field = tuple[str, str, Any, Mapping[str, Any]]
 
 P = TypeVar("P", bound="Part")
@@ -122,13 +122,13 @@ def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = No
         SpecError: Values have an invalid shape. The error names all of them, with lines if ``lines`` has
             them.
     """
-    wrong: Wrong = []
-    found = _read(cls, document, (), wrong)
-    if wrong or not isinstance(found, cls):
+    errors: Errors = []
+    found = _read(cls, document, (), errors)
+    if errors or not isinstance(found, cls):
         name = document.get("name") if isinstance(document, Mapping) else None
         raise SpecError(
             name if isinstance(name, str) else "",
-            [Problem(path_text(path), message, line=(lines or {}).get(path)) for path, message in wrong],
+            [Problem(path_text(path), message, line=(lines or {}).get(path)) for path, message in errors],
         )
     return found
 
@@ -169,9 +169,9 @@ def _is_empty(given: Any) -> bool:
     return isinstance(given, list | dict | tuple) and not given
 
 
-def _read(cls: type[Part], document: Any, path: Path, wrong: Wrong) -> Part | None:
+def _read(cls: type[Part], document: Any, path: Path, errors: Errors) -> Part | None:
     if not isinstance(document, Mapping):
-        wrong.append((path, _is_not(document, "a mapping")))
+        errors.append((path, _is_not(document, "a mapping")))
         return None
     chosen = cls._class_for(document)
     given: dict[str, Any] = {}
@@ -181,40 +181,40 @@ def _read(cls: type[Part], document: Any, path: Path, wrong: Wrong) -> Part | No
             if not _is_empty_by_default(chosen, name):
                 given[name] = UNSET
             continue
-        found: Wrong = []
+        found: Errors = []
         item = _value(document[key], kind, (*path, key), found)
         if found and chosen._is_lenient:  # noqa: SLF001  this is its module
             continue
         given[name] = item
-        wrong += found
+        errors += found
         del more[key]
     made = chosen(**given, more=copy.deepcopy(more))
     made._read_keys = tuple(document)  # noqa: SLF001  this is its module
     return made
 
 
-def _value(item: Any, kind: Any, path: Path, wrong: Wrong) -> Any:
+def _value(item: Any, kind: Any, path: Path, errors: Errors) -> Any:
     """Convert a value of the document to the type of a field. Values that are not parts are copied."""
     if isinstance(kind, UnionType):
         kinds = [each for each in get_args(kind) if each is not Unset]
-        return _value(item, kinds[0] if len(kinds) == 1 else Any, path, wrong)
+        return _value(item, kinds[0] if len(kinds) == 1 else Any, path, errors)
     shape = get_origin(kind)
     if shape is list and isinstance(item, list):
-        (of,) = get_args(kind)
-        return [_value(each, of, (*path, index), wrong) for index, each in enumerate(item)]
+        (item_kind,) = get_args(kind)
+        return [_value(each, item_kind, (*path, index), errors) for index, each in enumerate(item)]
     if shape is dict and isinstance(item, dict):
-        _, of = get_args(kind)
-        return {key: _value(each, of, (*path, key), wrong) for key, each in item.items()}
+        _, item_kind = get_args(kind)
+        return {key: _value(each, item_kind, (*path, key), errors) for key, each in item.items()}
     if shape is not None:
-        wrong.append((path, _is_not(item, "a list" if shape is list else "a mapping")))
+        errors.append((path, _is_not(item, "a list" if shape is list else "a mapping")))
         return None
     if isinstance(kind, type) and issubclass(kind, Part):
-        return _read(kind, item, path, wrong)
+        return _read(kind, item, path, errors)
     return copy.deepcopy(item)
 
 
 def _is_not(item: Any, wanted: str) -> str:
-    kinds = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", type(None): "empty"}
+    kinds = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false", type(None): "empty"}
     kind = type(item)
     return f"this is {kinds.get(kind, f'of type {kind.__name__}')}; it must be {wanted}"
 
@@ -254,7 +254,7 @@ def plain(given: Any, path: Path = ()) -> Any:
     hint = (
         "; convert it with int(...) or float(...)"
         if like_a_number
-        else "; write it as a text, a number or a list"
+        else "; write it as a string, a number or a list"
     )
     raise _refused(path, f"is of type {type(given).__name__}, which JSON does not have{hint}")
 
@@ -278,7 +278,7 @@ def _of_float(given: float, path: Path) -> float:
 def _of_mapping(given: Mapping[Any, Any], path: Path) -> dict[str, Any]:
     for key in given:
         if not isinstance(key, str):
-            raise _refused(path, f"has a key of type {type(key).__name__}; keys are texts")
+            raise _refused(path, f"has a key of type {type(key).__name__}; keys are strings")
     return {str(key): plain(item, (*path, str(key))) for key, item in given.items()}
 
 

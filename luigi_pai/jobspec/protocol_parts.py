@@ -44,7 +44,7 @@ def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Cal
     events = {"taskStarts": on_start, "taskSucceeds": on_success}
     for event, commands in events.items():
         if isinstance(commands, str):
-            raise TypeError(f"{event}: is a text; it must be a list of commands")
+            raise TypeError(f"{event}: is a string; it must be a list of commands")
     return [Callback(event, list(commands)) for event, commands in events.items() if commands]
 
 

@@ -75,9 +75,8 @@ def warning(path: Path, message: str) -> Finding:
 @lru_cache
 def schema(name: str) -> dict[str, Any]:
     """Return the schema with this name: ``job.v1`` or ``protocol.v2``."""
-    text = resources.files("luigi_pai.jobspec").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    file = resources.files("luigi_pai.jobspec").joinpath(f"schemas/{name}.json")
+    return cast("dict[str, Any]", json.loads(file.read_bytes()))
 
 
 def schema_findings(
@@ -95,9 +94,9 @@ def schema_findings(
         yield from _findings(error, shown, release)
 
 
-def cut(text: str) -> str:
+def cut(value: str) -> str:
     """Shorten an invalid value for messages: at most 80 characters, with ``...`` if it is longer."""
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
 
 
 def in_one_line(message: str) -> str:
@@ -114,17 +113,17 @@ def problems_in_order(findings: Iterable[Finding], document: Any, lines: Mapping
     found = list(dict.fromkeys(findings))
     refused = {finding.path for finding in found if finding.level is Level.REFUSED}
     kept = [each for each in found if each.level is Level.REFUSED or each.path not in refused]
-    places = {path: place for place, path in enumerate(_paths(document, ()))} if kept else {}
+    positions = {path: position for position, path in enumerate(_paths(document, ()))} if kept else {}
 
-    def place(finding: Finding) -> int:
+    def position(finding: Finding) -> int:
         path = finding.path
-        while path not in places:
+        while path not in positions:
             path = path[:-1]
-        return places[path]
+        return positions[path]
 
     return [
         finding.as_problem(line_of(finding.path, lines) if finding.path else None)
-        for finding in sorted(kept, key=place)
+        for finding in sorted(kept, key=position)
     ]
 
 
@@ -243,8 +242,8 @@ def _near(_: Any, __: Any, instance: Any, about: Mapping[str, Any]) -> Iterator[
             continue
         same = folded.get(name.lower().replace("_", "").replace("-", ""))
         if near := same or closest(name, absent, likeness=0.8):
-            what = f"is not a field that is known here; did you mean {near}? Servers accept it and ignore it"
-            yield _error(what, name)
+            advice = f"did you mean {near}? Servers accept it and ignore it"
+            yield _error(f"is not a field that is known here; {advice}", name)
 
 
 def _limits(_: Any, pairs: list[dict[str, Any]], instance: Any, __: Any) -> Iterator[ValidationError]:
@@ -253,10 +252,10 @@ def _limits(_: Any, pairs: list[dict[str, Any]], instance: Any, __: Any) -> Iter
         return mapping_of(reduce(mapping_of, above, instance)).get(key, default)
 
     for pair in pairs:
-        path, of = pair["field"].split("."), pair["limit"].split(".")
-        count, limit = number(path, None), number(of, pair["default"])
+        path, limit_path = pair["field"].split("."), pair["limit"].split(".")
+        count, limit = number(path, None), number(limit_path, pair["default"])
         if is_int(count) and is_int(limit) and count > limit >= 1:
-            yield _error(f"{count} is more than {of[-1]}, {limit}{pair['advice']}", *path)
+            yield _error(f"{count} is more than {limit_path[-1]}, {limit}{pair['advice']}", *path)
 
 
 def _unique(_: Any, about: Mapping[str, Any], instance: Any, __: Any) -> Iterator[ValidationError]:
@@ -277,8 +276,8 @@ def _findings(
     instance: Any = error.instance
     if error.validator == "required":
         for missing in [name for name in about["required"] if name not in instance]:
-            what = about["properties"][missing]["description"]
-            yield Finding((*path, missing), f"is missing; it must be {what}", level)
+            description = about["properties"][missing]["description"]
+            yield Finding((*path, missing), f"is missing; it must be {description}", level)
     elif error.validator == "additionalProperties":
         for unknown in [name for name in instance if name not in known]:
             hint = named_nearest(str(unknown), known)
@@ -310,8 +309,8 @@ def _unfit(error: ValidationError, path: Path, shown: str) -> str:
         number = instance if _LIKE_A_NUMBER.fullmatch(instance) else "a number,"
         return f"{shown} is not {description}; write {number} without quotes"
     if isinstance(instance, dict) and kinds == {"string"} and path and isinstance(path[-1], int):
-        what = description.partition(":")[0]
-        return f"{shown} is not {what}; the ': ' in it makes this a mapping: put the text in quotes"
+        kind = description.partition(":")[0]
+        return f"{shown} is not {kind}; the ': ' in it makes this a mapping: put the string in quotes"
     if isinstance(instance, list) and kinds == {"string"} and [type(each) for each in instance] == [str]:
         return f"{shown} is not {description}; a comma behind the value, or brackets, make it a list"
     return f"{shown} is not {description}"

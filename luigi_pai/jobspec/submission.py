@@ -37,8 +37,8 @@ def check(job: PaiJob | JobProtocol, api_version: str | None = None) -> tuple[st
             raise TypeError(
                 f"{job!r:.60} is not a job: a function runs as one with call(), such as call(fit, 0.1)"
             )
-        what = f"{type(job).__name__} is not a job: give a PaiJob or a JobProtocol"
-        raise TypeError(f"{what}, such as task.job(), PaiJob.from_dict() or JobProtocol.from_file()")
+        message = f"{type(job).__name__} is not a job: give a PaiJob or a JobProtocol"
+        raise TypeError(f"{message}, such as task.job(), PaiJob.from_dict() or JobProtocol.from_file()")
     return str(job.name), check_protocol(job)
 
 
@@ -51,16 +51,16 @@ def submission_text(protocol: JobProtocol, *, is_checked: bool = True) -> str:
             ``check_protocol`` finds problems.
     """
     document = protocol.to_dict()
-    text = protocol.to_yaml(document)
+    body = protocol.to_yaml(document)
     if not is_checked:
-        check_protocol(protocol, document=document, text=text)
+        check_protocol(protocol, document=document, text=body)
     if (resolved := resolve(document)) != document:
-        text = write_yaml(resolved)
-    size = len(text.encode("utf-8", "surrogatepass"))
+        body = write_yaml(resolved)
+    size = len(body.encode("utf-8", "surrogatepass"))
     if size > LARGEST_BODY:
-        wrong = f"has {size:,} bytes as it is sent; servers accept at most {LARGEST_BODY:,}"
-        raise SpecError(str(protocol.name), [Problem("", wrong)])
-    return text
+        message = f"has {size:,} bytes as it is sent; servers accept at most {LARGEST_BODY:,}"
+        raise SpecError(str(protocol.name), [Problem("", message)])
+    return body
 
 
 def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = False) -> str:

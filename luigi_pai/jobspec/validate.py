@@ -66,8 +66,8 @@ def check_job(
     Raises:
         SpecError: The job or ``further`` has problems that are not warnings. The error lists these problems.
     """
-    own = validate_job(job, api_version=api_version)
-    found = [*(replace(each, path=(names or {}).get(each.path, each.path)) for each in own), *further]
+    found = validate_job(job, api_version=api_version)
+    found = [*(replace(each, path=(names or {}).get(each.path, each.path)) for each in found), *further]
     problems = [problem for problem in found if problem.level is not Level.WARNING]
     if problems:
         raise SpecError("" if inspect.isroutine(job.jobName) else str(job.jobName), problems)
@@ -108,7 +108,7 @@ def validate_job(
         *schema_findings(document, "job.v1", _shown, number),
         *_relations(document),
         *_without_effect(document, number),
-        *_texts(document, release or (None if api_version == "v1" else _CONVERTS)),
+        *_string_findings(document, release or (None if api_version == "v1" else _CONVERTS)),
     ]
     size = len(json.dumps(document))
     if size > LARGEST_BODY:
@@ -129,12 +129,12 @@ def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
     return value
 
 
-def _number(text: str) -> Any:
+def _number(string: str) -> Any:
     """Convert a string to a number like the servers (Joi 13); return it unchanged if they do not."""
-    if _PREFIXED_TEXT.fullmatch(text):
+    if _PREFIXED_TEXT.fullmatch(string):
         return 0  # JavaScript's parseFloat reads the 0 and stops at the x, o or b after it
-    number = float(text.strip(SPACES)) if _NUMBER_TEXT.fullmatch(text) else math.inf
-    return text if math.isinf(number) else javascript_number(number)
+    number = float(string.strip(SPACES)) if _NUMBER_TEXT.fullmatch(string) else math.inf
+    return string if math.isinf(number) else javascript_number(number)
 
 
 def _shown(value: Any, path: Path) -> str:
@@ -153,18 +153,18 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
     names = [text_of(role, "name") or "" for role in roles]
     for index, first in repeated(folded(name) if name else None for name in names):
         name, other = names[index], names[first]
-        what = "" if other == name else f" ({other!r}: some servers read both as {folded(name)!r})"
-        same = f"{name!r} is the name of taskRoles[{first}] too{what}"
+        detail = "" if other == name else f" ({other!r}: some servers read both as {folded(name)!r})"
+        same = f"{name!r} is the name of taskRoles[{first}] too{detail}"
         yield stricter(("taskRoles", index, "name"), f"{same}; servers would drop one of them silently")
     for index, role in enumerate(roles):
         yield from _role_relations(("taskRoles", index), role)
 
 
-def _texts(document: Mapping[str, Any], release: str | None) -> Iterator[Finding]:
+def _string_findings(document: Mapping[str, Any], release: str | None) -> Iterator[Finding]:
     """Yield the problems of image, folders, authFile and commands, which servers do not check."""
     yield from image_findings(("image",), document.get("image"))
-    for field, what, level in _PLACES:
-        yield from folder_findings((field,), document.get(field), what, level)
+    for field, kind, level in _PLACES:
+        yield from folder_findings((field,), document.get(field), kind, level)
     variables = mapping_of(document, "jobEnvs")
     for index, role in enumerate(list_of(document, "taskRoles")):
         name, command = item_of(role, "name"), item_of(role, "command")
@@ -191,7 +191,7 @@ def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
     if " " in name and " " not in command:
         yield Finding((*path, "command"), f"{command!r} and the name look swapped: the name comes first")
     for index, port in enumerate(map(mapping_of, list_of(role, "portList"))):
-        begin, count = port.get("beginAt", 0), port.get("portNumber", 1)
-        if is_int(begin) and is_int(count) and 0 < begin <= _LAST_PORT < begin + count - 1:
-            message = f"{count} ports from {begin} go beyond port {_LAST_PORT}"
+        first, count = port.get("beginAt", 0), port.get("portNumber", 1)
+        if is_int(first) and is_int(count) and 0 < first <= _LAST_PORT < first + count - 1:
+            message = f"{count} ports from {first} go beyond port {_LAST_PORT}"
             yield stricter((*path, "portList", index, "portNumber"), message)

@@ -123,7 +123,7 @@ def _shown(value: Any, path: Path) -> str:
 
 
 def _bare_secrets(
-    document: Mapping[str, Any], text: str, release: tuple[int, ...] | None
+    document: Mapping[str, Any], body: str, release: tuple[int, ...] | None
 ) -> Iterator[Finding]:
     """Yield a finding if the server's redaction of the YAML covers too little or too much.
 
@@ -133,7 +133,7 @@ def _bare_secrets(
     """
     if "secrets" not in document:
         return
-    kept = _SECRETS.sub(rf'\1 "{MASK}"\n\2', f"{text}\nZ", count=1)[:-2]
+    kept = _SECRETS.sub(rf'\1 "{MASK}"\n\2', f"{body}\nZ", count=1)[:-2]
     try:
         js_yaml_4 = None if release is None else has_js_yaml_4(release)
         is_hidden = read_yaml(kept, lenient=True, js_yaml_4=js_yaml_4).value == {**document, "secrets": MASK}
@@ -199,7 +199,7 @@ def _roles(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iter
                 (*path, "taskRetryCount"),
                 "has no effect unless extras.gangAllocation is false; jobRetryCount retries the whole job",
             )
-        if list_of(role, "commands") and not any(text.strip() for _, text in commands[name]):
+        if list_of(role, "commands") and not any(command.strip() for _, command in commands[name]):
             message = "are blank; servers accept them, and every task ends at once"
             yield stricter((*path, "commands"), message)
         yield from protocol_command_findings(name, commands[name], release)
@@ -221,19 +221,19 @@ def _used_prerequisites(
     for field, kind in _TYPES.items():
         name = role.get(field)
         if isinstance(name, str) and name not in known[kind]:
-            what = f"prerequisite {name!r} of type {kind}"
+            message = f"prerequisite {name!r} of type {kind}"
             is_image = kind == "dockerimage" and {*name} & {"/", ":"}
             advice = f"; add {{name: image, type: {kind}, uri: {name!r}}}, and write dockerImage: image"
-            yield Finding((*path, field), _no_such(what, name, known[kind]) + (advice if is_image else ""))
+            yield Finding((*path, field), _no_such(message, name, known[kind]) + (advice if is_image else ""))
     for index, name in enumerate(list_of(role, "prerequisites")):
         if isinstance(name, str) and not any(name in names for names in known.values()):
             every = [other for names in known.values() for other in names]
-            what = _no_such(f"prerequisite {name!r}", name, every)
-            yield Finding((*path, "prerequisites", index), what)
+            message = _no_such(f"prerequisite {name!r}", name, every)
+            yield Finding((*path, "prerequisites", index), message)
 
 
-def _no_such(what: str, name: str, known: Iterable[str]) -> str:
-    return f"there is no {what}{nearest(name, dict.fromkeys(known))}"
+def _no_such(kind: str, name: str, known: Iterable[str]) -> str:
+    return f"there is no {kind}{nearest(name, dict.fromkeys(known))}"
 
 
 # ---------------------------------------------------------------- deployments and extras
@@ -278,10 +278,10 @@ def _extras(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
     storages = [mapping_of(item) for item in list_of(extras, "storages")]
-    places = [(item.get("name"), item.get("mountPath") or f"/mnt/{item.get('name')}") for item in storages]
-    named = [place if all(isinstance(each, str) for each in place) else (None, None) for place in places]
+    pairs = [(item.get("name"), item.get("mountPath") or f"/mnt/{item.get('name')}") for item in storages]
+    named = [pair if all(isinstance(each, str) for each in pair) else (None, None) for pair in pairs]
     for position, field in enumerate(("name", "mountPath")):
-        for index, first in repeated(place[position] for place in named):
+        for index, first in repeated(pair[position] for pair in named):
             yield stricter(
                 ("extras", "storages", index, field),
                 f"{named[index][position]!r} is the {field} of storages[{first}] too; servers accept it, and "
@@ -296,21 +296,21 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
 _AWKWARD = frozenset("'\"\\")  # a string without these and without unprintable characters stays the same
 _MISREAD = (
     "has line breaks, backslashes or both kinds of quotes; servers accept it, and their runtime misreads "
-    "such a text in a plugin's parameters: write each line as a separate command, use one kind of quotes, "
+    "such a string in a plugin's parameters: write each line as a separate command, use one kind of quotes, "
     "or call a script"
 )
 
 
 def _plugin_texts(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield a finding for each string that the runtime changes for its plugin, without quoting it."""
-    for _, path, text in plugin_texts(document):
-        if (not text.isprintable() or _AWKWARD.intersection(text)) and not _survives(text):
+    for _, path, string in plugin_texts(document):
+        if (not string.isprintable() or _AWKWARD.intersection(string)) and not _survives(string):
             yield stricter(path, _MISREAD)
 
 
-def _survives(text: str) -> bool:
+def _survives(string: str) -> bool:
     """Return whether the runtime reads a string unchanged."""
     try:
-        return bool(yaml.safe_load(repr([text])) == [text])
+        return bool(yaml.safe_load(repr([string])) == [string])
     except (yaml.YAMLError, ValueError):
         return False

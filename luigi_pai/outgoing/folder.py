@@ -102,9 +102,9 @@ class _Walk:
             if is_listed(f"{way[-1].name}/{entry.name}"):
                 self.found.left_out.append(name)
                 continue
-            wrong = [*self._wrong_with(entry.name), *self._wrong_at(entry, way)]
-            if wrong:
-                self.found.problems.extend(Problem(shown(name), why) for why in wrong)
+            reasons = [*self._name_problems(entry.name), *self._access_problems(entry, way)]
+            if reasons:
+                self.found.problems.extend(Problem(shown(name), why) for why in reasons)
             elif self._has_credentials(entry, is_folder=is_folder):
                 self.found.left_out.append(name)
             elif is_folder:
@@ -119,29 +119,29 @@ class _Walk:
             return True
         return not is_folder and self.never.has_credentials(entry)
 
-    def _wrong_with(self, name: str) -> Iterator[str]:
+    def _name_problems(self, name: str) -> Iterator[str]:
         yield from self.check_name(name)
         try:
             name.encode()
         except UnicodeEncodeError:
             yield "its name is not UTF-8"
 
-    def _wrong_at(self, entry: os.DirEntry[str], way: tuple[Path, ...]) -> Iterator[str]:
+    def _access_problems(self, entry: os.DirEntry[str], way: tuple[Path, ...]) -> Iterator[str]:
         """Yield the reason why an entry of a folder cannot be sent. Also caches ``entry.stat()``."""
         try:
             entry.stat()
         except OSError as error:
             yield "it is a link that leads nowhere" if entry.is_symlink() else f"{error.strerror}"
             return
-        place = Path(entry.path)
-        goal = place.resolve() if entry.is_symlink() else place
+        path = Path(entry.path)
+        goal = path.resolve() if entry.is_symlink() else path
         if goal != self.root and self.root not in goal.parents:
             yield f"it is a link out of the folder, to {shown(str(goal))}"
         elif goal in way:
             yield f"it is a link to a folder that contains it, {shown(str(goal))}"
         elif not entry.is_dir() and not entry.is_file():
             yield "it is neither a file nor a folder"
-        elif not os.access(place, os.R_OK):
+        elif not os.access(path, os.R_OK):
             yield f"it cannot be read ({os.strerror(errno.EACCES)})"
 
 

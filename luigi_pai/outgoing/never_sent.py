@@ -86,34 +86,34 @@ class NeverSent:
                 self._files.add(_identity(Path(path).stat()))
         self._secrets = {_unquoted(os.fsencode(secret)) for secret in configured_secrets()} - {b""}
 
-    def problem(self, place: Path) -> str:
+    def problem(self, passed: Path) -> str:
         """Return why a file or folder that the user passes is never sent; empty if it may be sent.
 
-        If ``place`` is a link, the rules also apply to its target.
+        If ``passed`` is a link, the rules also apply to its target.
         """
-        for path in dict.fromkeys((Path(os.path.abspath(place)), place.resolve())):  # noqa: PTH100  keeps links
+        for path in dict.fromkeys((Path(os.path.abspath(passed)), passed.resolve())):  # noqa: PTH100  keeps links
             *above, last = _with_folders(path)
             if is_listed(last) or any(_FOLDERS & {folder, _last(folder)} for folder in above):
                 return f"it is never sent: {_NAMED}{_ANYWAY}{_INSTEAD}"
-        is_file = os.path.isfile(place)  # noqa: PTH113  it never raises
-        why = self._in_content(place, place.stat()) if is_file else ""
+        is_file = os.path.isfile(passed)  # noqa: PTH113  it never raises
+        why = self._in_content(passed, passed.stat()) if is_file else ""
         return f"it is never sent: {why}{_INSTEAD}" if why else ""
 
     def has_credentials(self, entry: os.DirEntry[str]) -> bool:
         """Return whether a file is never sent although its name may be sent."""
         return bool(self._in_content(entry.path, entry.stat()))
 
-    def _in_content(self, place: str | Path, about: os.stat_result) -> str:
+    def _in_content(self, path: str | Path, about: os.stat_result) -> str:
         if _identity(about) in self._files:
             return _CONFIGURATION
         try:
-            with open(place, "rb", buffering=0) as file:  # noqa: PTH123  half the time of a Path
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123  half the time of a Path
                 start = file.read(_READ)
         except OSError:
             return ""  # sending it will also raise this error
         if _STARTS_AS_KEY.match(start):
             return _PRIVATE_KEY
-        if b"PRIVATE KEY" in start and str(place).lower().endswith(_WITH_KEYS) and _HAS_KEY.search(start):
+        if b"PRIVATE KEY" in start and str(path).lower().endswith(_WITH_KEYS) and _HAS_KEY.search(start):
             return _PRIVATE_KEY
         if any(secret in start for secret in self._secrets):
             values = {_unquoted(match[1]) for match in _ASSIGNMENT.finditer(start)}
@@ -152,9 +152,9 @@ def summary_of_left_out(names: Sequence[str]) -> str:
     return f"left out: {shown}{f' and {more:,} more' if more > 0 else ''} (credentials are never sent)"
 
 
-def log_left_out(place: str, names: Sequence[str]) -> None:
+def log_left_out(folder: str, names: Sequence[str]) -> None:
     """Log which files and folders of a folder were not sent."""
-    logger.info("%s: %s", printable(place), summary_of_left_out(names))
+    logger.info("%s: %s", printable(folder), summary_of_left_out(names))
 
 
 def _with_folders(path: Path) -> Iterator[str]:

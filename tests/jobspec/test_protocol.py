@@ -215,10 +215,10 @@ def test_luigis_parameters_become_plain_values():
     [
         (Int64(), ": is of type Int64, which JSON does not have; convert it with int(...) or float"),
         (Decimal("1.5"), ": is of type Decimal, which JSON does not have; convert it with int"),
-        ({1, 2}, ": is of type set, which JSON does not have; write it as a text"),
+        ({1, 2}, ": is of type set, which JSON does not have; write it as a string"),
         ("".upper, ": is a method; put @property above it"),
         ([b"a"], "[0]: is of type bytes, which JSON does not have; decode it"),
-        ({1: 2}, ": has a key of type int; keys are texts"),
+        ({1: 2}, ": has a key of type int; keys are strings"),
         (float("inf"), ": is infinite or not a number"),
         ("a\ud800", ": has half a character in it (a lone surrogate), which no server reads"),
     ],
@@ -235,7 +235,7 @@ def test_a_field_that_does_not_exist_is_refused():
     job = protocol()
     with pytest.raises(AttributeError, match=r"Role has no field 'instance' \(did you mean 'instances'\?\)"):
         job.taskRoles["worker"].instance = 3
-    with pytest.raises(TypeError, match="taskStarts: is a text; it must be a list of commands"):
+    with pytest.raises(TypeError, match="taskStarts: is a string; it must be a list of commands"):
         Prerequisite.cmd("p", on_start="echo")
 
 

@@ -176,7 +176,7 @@ def test_check_job_lists_every_problem_under_the_jobs_name():
         "job 'j' was not submitted: 3 problems in its description\n"
         "  image: '' is not the name of a Docker image\n"
         "  taskRoles[0].gpuNumber: -1 is not an integer of at least 0\n"
-        "  taskRoles[0].command: '' is not a shell command: one text, which is not empty"
+        "  taskRoles[0].command: '' is not a shell command: one string, which is not empty"
     )
     assert caught.value.name == "j"
     assert caught.value.problems[0] == Problem("image", "'' is not the name of a Docker image")

@@ -85,8 +85,8 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
     try:
         submission_text(protocol)
     except SpecError as error:
-        wrong = f"{error.problems[0].message}: choose fewer points for a job (points_per_job)"
-        raise SpecError(name, [Problem("", wrong)]) from None
+        message = f"{error.problems[0].message}: choose fewer points for a job (points_per_job)"
+        raise SpecError(name, [Problem("", message)]) from None
     return protocol
 
 
@@ -104,8 +104,8 @@ def _shared(document: dict[str, Any]) -> dict[str, Any]:
     name = str(document["name"])
     roles = document.get("taskRoles") or {}
     if len(roles) != 1 or next(iter(roles.values())).get("instances", 1) != 1:
-        wrong = "must be one role with one instance if points share a job; leave points_per_job out"
-        raise SpecError(name, [Problem("taskRoles", wrong)])
+        message = "must be one role with one instance if points share a job; leave points_per_job out"
+        raise SpecError(name, [Problem("taskRoles", message)])
     kept = copy.deepcopy(document)
     for key in ("name", "parameters", "deployments", "description", "contributor", "version"):
         kept.pop(key, None)
@@ -129,14 +129,15 @@ def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
     first: dict[str, Any] | None = None
     first_name = ""
     for document in documents:
-        name, own = str(document["name"]), _shared(document)
-        if any(_SECRET.search(text) for texts in role_commands(document).values() for _, text in texts):
-            wrong = "refer to secrets, which is not possible if points share a job; leave points_per_job out"
-            raise SpecError(name, [Problem("commands", wrong)])
+        name, shared = str(document["name"]), _shared(document)
+        ((_, commands),) = role_commands(document).items()
+        if any(_SECRET.search(command) for _, command in commands):
+            message = "refer to secrets, which points that share a job cannot do; leave points_per_job out"
+            raise SpecError(name, [Problem("commands", message)])
         if first is None:
-            first, first_name = own, name
-        elif own != first:
-            _check_equal(first, own, name, first_name)
+            first, first_name = shared, name
+        elif shared != first:
+            _check_equal(first, shared, name, first_name)
     if first is None:
         raise ValueError("an array has at least one job")
     return copy.deepcopy(first)
@@ -151,11 +152,11 @@ def _check_equal(first: Mapping[str, Any], other: Mapping[str, Any], name: str, 
     if fields:
         more = ", ..." if len(fields) > _SHOWN else ""
         verb = "differs" if len(fields) == 1 else "differ"
-        wrong = (
+        message = (
             f"{verb} from that of {first_name!r}: points in one job have the same image, resources and "
             "settings; make them equal, or leave points_per_job out"
         )
-        raise SpecError(name, [Problem(f"{', '.join(fields[:_SHOWN])}{more}", wrong)])
+        raise SpecError(name, [Problem(f"{', '.join(fields[:_SHOWN])}{more}", message)])
 
 
 def _auth(document: Mapping[str, Any]) -> list[Any]:
@@ -171,11 +172,11 @@ def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str
         if all(key in other and other[key] == value for other in given)
     }
     rest = json.dumps([array.get("prerequisites"), array.get("extras")])
-    different = sorted({key for own in given for key in own} - set(common))
+    different = sorted({key for parameters in given for key in parameters} - set(common))
     for key in different:
         if re.search(rf"\$parameters\.{re.escape(key)}\b", rest):
-            wrong = "differs between the points: only commands may refer to it, not prerequisites or extras"
-            raise SpecError(str(documents[0]["name"]), [Problem(f"parameters.{key}", wrong)])
+            message = "differs between the points: only commands may refer to it, not prerequisites or extras"
+            raise SpecError(str(documents[0]["name"]), [Problem(f"parameters.{key}", message)])
     return common
 
 
@@ -221,12 +222,12 @@ def job_in(array: Mapping[str, Any], index: int) -> dict[str, Any]:
         return dict(array)
     ((label, role),) = array["taskRoles"].items()
     commands = [str(command) for command in role["commands"]]
-    text = (_unpacked(commands[0]) or "").splitlines()[index].partition(":")[2]
-    text = text.replace(_MARK, _unpacked(commands[-1]) or _MARK, 1)
-    text = _ESCAPED.sub(lambda found: _CHARACTERS[found[1]], text).removeprefix(_ERREXIT)
-    own = {**role, "instances": 1, "commands": [text]}
-    own.pop("completion", None)  # the array's value, with which no instance ends the job
-    return {**array, "name": names[index], "taskRoles": {label: own}}
+    command = (_unpacked(commands[0]) or "").splitlines()[index].partition(":")[2]
+    command = command.replace(_MARK, _unpacked(commands[-1]) or _MARK, 1)
+    command = _ESCAPED.sub(lambda found: _CHARACTERS[found[1]], command).removeprefix(_ERREXIT)
+    single = {**role, "instances": 1, "commands": [command]}
+    single.pop("completion", None)  # the array's value, with which no instance ends the job
+    return {**array, "name": names[index], "taskRoles": {label: single}}
 
 
 def _unpacked(command: str) -> str | None:
@@ -241,9 +242,9 @@ def _unpacked(command: str) -> str | None:
 def _line(document: dict[str, Any]) -> str:
     """Return a job's line of the table, ``NAME:COMMAND``. The command is escaped for ``printf %b``."""
     name = str(document["name"])
-    (text,) = entrypoints(document).values()
-    text = f"{_ERREXIT}{text}"  # servers of 0.15 and 0.16 do not set this but join commands with &&
-    return f"{name}:" + text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
+    (command,) = entrypoints(document).values()
+    command = f"{_ERREXIT}{command}"  # servers of 0.15 and 0.16 do not set this but join commands with &&
+    return f"{name}:" + command.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
 
 
 def _shared_part(lines: Sequence[str]) -> str:
@@ -266,7 +267,7 @@ def _own_line(lines: Sequence[str]) -> str:
 def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
     """Yield commands that set the variables of an instance to their values in a job with one instance."""
     role = folded(label)
-    place = {"role": role, "index": 0}
+    instance = {"role": role, "index": 0}
     own_name = f'"${{{_JOB}%%~*}}~${{luigi_pai_line%%:*}}"'
     values: dict[str, str] = {}
     for named in (
@@ -278,7 +279,7 @@ def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
         variables("v2", "min_failed", completion.get("minFailedInstances") or 1, role=label),
         variables("v2", "min_succeeded", completion.get("minSucceededInstances") or 1, role=label),
         variables("v2", "hosts", f'"${_HOST}:${_HTTP}"', role=role),
-        variables("v2", "task_host", f'"${_HOST}"', **place),
+        variables("v2", "task_host", f'"${_HOST}"', **instance),
     ):
         values |= named
     # index 0 in names of variables: instance 3 renames PAI_PORT_LIST_main_3_http to PAI_PORT_LIST_main_0_http

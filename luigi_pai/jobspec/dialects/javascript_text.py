@@ -47,15 +47,15 @@ def _number_text(value: float) -> str:
     if number == 0:
         return "0"
     sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
-    text = "".join(map(str, digits))
-    point = len(text) + int(exponent)  # number of digits before the decimal point
-    if len(text) <= point <= _LARGEST_PLAIN_EXPONENT:
-        shown = text + "0" * (point - len(text))
+    figures = "".join(map(str, digits))
+    point = len(figures) + int(exponent)  # number of digits before the decimal point
+    if len(figures) <= point <= _LARGEST_PLAIN_EXPONENT:
+        shown = figures + "0" * (point - len(figures))
     elif 0 < point <= _LARGEST_PLAIN_EXPONENT:
-        shown = f"{text[:point]}.{text[point:]}"
+        shown = f"{figures[:point]}.{figures[point:]}"
     elif _SMALLEST_PLAIN_EXPONENT < point <= 0:
-        shown = f"0.{'0' * -point}{text}"
+        shown = f"0.{'0' * -point}{figures}"
     else:
-        mantissa = text if len(text) == 1 else f"{text[0]}.{text[1:]}"
+        mantissa = figures if len(figures) == 1 else f"{figures[0]}.{figures[1:]}"
         shown = f"{mantissa}e{point - 1:+d}"
     return f"-{shown}" if sign else shown

@@ -17,7 +17,7 @@ _MISTAKES: Final = (
     (re.compile(r"'"), 'JSON has no single quotes; write "..."'),
     (re.compile(r"(?:True|False|None)\b"), "this is Python; in JSON, write true, false or null"),
     (re.compile(r",\s*[}\]]"), "JSON has no comma after the last item; remove it"),
-    (re.compile(r"[\n\t]"), r"a line break or a tab is in a text; write \n or \t"),
+    (re.compile(r"[\n\t]"), r"a string contains a line break or a tab; write \n or \t"),
 )
 """The characters at the position of an error, and the message about them."""
 
@@ -44,12 +44,12 @@ def read_json(text: str, source: str) -> Any:
 def _problem(text: str, error: json.JSONDecodeError) -> Problem:
     before = text[: error.pos].rstrip()
     is_after_comma = before.endswith(",") and text[error.pos : error.pos + 1] in ("}", "]")
-    at = len(before) - 1 if is_after_comma else error.pos
-    message = next((message for pattern, message in _MISTAKES if pattern.match(text, at)), error.msg)
-    if found := re.compile(r"[^\x00-\x7f]").match(text, at):
+    index = len(before) - 1 if is_after_comma else error.pos
+    message = next((message for pattern, message in _MISTAKES if pattern.match(text, index)), error.msg)
+    if found := re.compile(r"[^\x00-\x7f]").match(text, index):
         message = f"{name_of(found)} is here; write the character of ASCII"
-    column = at - text.rfind("\n", 0, at)
-    return Problem("", f"is not JSON, at column {column}: {message}", line=text.count("\n", 0, at) + 1)
+    column = index - text.rfind("\n", 0, index)
+    return Problem("", f"is not JSON, at column {column}: {message}", line=text.count("\n", 0, index) + 1)
 
 
 def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -60,11 +60,11 @@ def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"JSON does not have {name}; if text is meant, put it in quotes")
+    raise ValueError(f"JSON does not have {name}; if you mean a string, put it in quotes")
 
 
-def _finite(text: str) -> float:
-    number = float(text)
+def _finite(digits: str) -> float:
+    number = float(digits)
     if math.isinf(number):
-        raise ValueError(f"{text} is too large a number")
+        raise ValueError(f"{digits} is too large a number")
     return number

@@ -50,12 +50,12 @@ def parse(template: str) -> list[str | Tag]:
         TemplateError: A tag is not closed.
     """
     found: list[str | Tag] = []
-    depth = at = 0
-    while at < len(template):
-        start = template.find("<%", at)
-        text = template[at : start if start >= 0 else len(template)]
-        if depth == 0 and text:
-            found.append(text)
+    depth = position = 0
+    while position < len(template):
+        start = template.find("<%", position)
+        piece = template[position : start if start >= 0 else len(template)]
+        if depth == 0 and piece:
+            found.append(piece)
         if start < 0:
             break
         end = template.find("%>", start + 2)
@@ -68,13 +68,13 @@ def parse(template: str) -> list[str | Tag]:
         if depth == 0:
             found.append(Tag(kind, value))
         depth = max(0, depth + {"#": 1, "^": 1, "/": -1}.get(kind, 0))
-        at = end + 2
+        position = end + 2
     return found
 
 
-def shown(text: str) -> str:
+def shown(tag: str) -> str:
     """Return the start of a tag in one line, so that a reader can find the tag."""
-    line = " ".join(text.split())
+    line = " ".join(tag.split())
     return line if len(line) <= 40 else f"{line[:40]}..."  # noqa: PLR2004  enough to find it by
 
 

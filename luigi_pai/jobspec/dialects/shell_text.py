@@ -119,8 +119,8 @@ def packed(content: bytes) -> str:
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, command: str) -> None:
+        self._command = command
         self._at = self._end = 0
         self._operator = ""
         self._open: list[tuple[str, str, re.Pattern[str]]] = []  # open tokens, the innermost last
@@ -130,7 +130,7 @@ class _Reader:
 
     def read(self) -> Ending:
         unclosed = ""
-        while self._at < len(self._text) and not unclosed:
+        while self._at < len(self._command) and not unclosed:
             unclosed = self._step()
             self._bare = self._bare.ljust(self._at, "_")
         if not unclosed and self._open:
@@ -142,11 +142,11 @@ class _Reader:
     def _step(self) -> str:
         """Read a token; return it if it can never be closed, or else an empty string."""
         _opener, closer, pattern = self._open[-1] if self._open else ("", "", _COMMAND)
-        if closer and self._text.startswith(closer, self._at):
+        if closer and self._command.startswith(closer, self._at):
             self._open.pop()
             self._take(self._at + len(closer), "_")
             return ""
-        found = pattern.match(self._text, self._at)
+        found = pattern.match(self._command, self._at)
         assert found is not None  # the last alternative matches any character
         kind, piece = found.lastgroup or "", found[0]
         if kind in ("open", "bracket"):
@@ -168,8 +168,8 @@ class _Reader:
         if kind == "unclosed":
             return piece
         if kind == "hash" and not self._in_word:
-            end = self._text.find("\n", self._at)
-            self._at = len(self._text) if end < 0 else end
+            end = self._command.find("\n", self._at)
+            self._at = len(self._command) if end < 0 else end
             self._bare = self._bare.ljust(self._at)
         elif kind in ("blank", "semicolon"):
             self._at = found.end()
@@ -199,7 +199,8 @@ class _Reader:
         self._note("\n")
         for tabs, delimiter in self._here:
             start = r"^\t*" if tabs else "^"
-            found = re.compile(f"{start}{re.escape(delimiter)}$", re.MULTILINE).search(self._text, self._at)
+            last_line = re.compile(f"{start}{re.escape(delimiter)}$", re.MULTILINE)
+            found = last_line.search(self._command, self._at)
             if found is None:
                 return f"<<{delimiter}"
             self._at = self._end = found.end()

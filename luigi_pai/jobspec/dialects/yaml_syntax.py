@@ -36,18 +36,18 @@ TOO_DEEP = f"this is nested more than {MAX_DEPTH} levels deep, which no job is; 
 
 BAD_TAG = (
     "this value does not fit its tag, or the tag is none of !!str, !!int, !!float, !!bool and !!null; leave "
-    "the tag out, or put text that starts with '!' in quotes"
+    "the tag out, or put a string that starts with '!' in quotes"
 )
 """Message for a tag that is unknown or does not fit its value."""
 
-QUOTE_TEXT = "if text is meant, put it in quotes"
+QUOTE_STRING = "if you mean a string, put it in quotes"
 """Advice for a value that is not read as a string."""
 
 _OPEN_QUOTE = "the quote that starts here is never closed"
 _KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
 _ANCHOR = (
-    "'&' gives a value a name of letters, digits, '-' and '_', and '*' refers to it; put text that starts "
-    "with one of them in quotes"
+    "'&' gives a value a name of letters, digits, '-' and '_', and '*' refers to it; put a string that "
+    "starts with one of them in quotes"
 )
 _INDENTATION = (
     "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
@@ -60,7 +60,7 @@ _MESSAGES = (
         "mapping values are not allowed",
         (
             "a second ': ' is in this line, its indentation is incorrect, or its key has more than 1,024 "
-            "characters; put text with ': ' in quotes"
+            "characters; put a string with ': ' in quotes"
         ),
     ),
     ("sequence entries are not allowed", "'- ' cannot start a list here; put it on a separate line"),
@@ -98,7 +98,7 @@ def place_of(mark: Any) -> tuple[int, int]:
     return mark.line + 1, mark.column + 1
 
 
-def _from_pyyaml(error: Any, text: str) -> YamlError:
+def _from_pyyaml(error: Any, document: str) -> YamlError:
     """Convert an error of PyYAML to a YamlError. An odd character in the last two lines is its position."""
     found = error.problem or ""
     mark = error.problem_mark or error.context_mark
@@ -106,9 +106,9 @@ def _from_pyyaml(error: Any, text: str) -> YamlError:
     if message in _AT_CONTEXT:
         mark = error.context_mark or mark
     line, column = place_of(mark) if mark else (1, 1)
-    message = message or f"this cannot stand here, in YAML; remove it or, {QUOTE_TEXT}"
+    message = message or f"this cannot stand here, in YAML; remove it or, {QUOTE_STRING}"
     for number in range(max(line - 1, 1), line + 1):
-        if found := ODD.search(text.split("\n")[number - 1]):
+        if found := ODD.search(document.split("\n")[number - 1]):
             message = f"{name_of(found)} is here; else look at line {line}, column {column}: {message}"
             return YamlError(message, number, found.start() + 1)
     return YamlError(message, line, column)
@@ -126,13 +126,13 @@ class _Loader(yaml.SafeLoader):
     The tag is ``!`` for a scalar in quotes or in a block (``|``, ``>``), and empty for all other nodes.
     """
 
-    def __init__(self, text: str) -> None:
-        found = sorted({match[0] for match in _REPLACED.finditer(text)})
-        free = (chr(code) for code in range(0xF0000, 0xFFFFE) if chr(code) not in text)
+    def __init__(self, document: str) -> None:
+        found = sorted({match[0] for match in _REPLACED.finditer(document)})
+        free = (chr(code) for code in range(0xF0000, 0xFFFFE) if chr(code) not in document)
         replacements = dict(zip(found, free, strict=False))
         self._originals = str.maketrans({new: original for original, new in replacements.items()})
         self._depth = 0
-        super().__init__(_REPLACED.sub(lambda match: replacements[match[0]], text))
+        super().__init__(_REPLACED.sub(lambda match: replacements[match[0]], document))
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Compose a node. Refuse the tag ``!`` and nodes that are nested too deeply."""
@@ -201,34 +201,32 @@ class _Loader(yaml.SafeLoader):
             raise YamlError(message, *place_of(self))
 
 
-def compose(text: str) -> Any:
+def compose(document: str) -> Any:
     """Return PyYAML's root node of the only document in ``text``; None if there is no document.
 
     Raises:
         YamlError: ``text`` is not YAML, has several documents, or has a character that no server accepts.
     """
-    text = text.removeprefix("\ufeff")
-    if text and text[-1] not in "\r\n":
-        text += "\n"
+    document = document.removeprefix("\ufeff")
+    if document and document[-1] not in "\r\n":
+        document += "\n"
     line = 0
     try:
-        loader = _Loader(text)
+        loader = _Loader(document)
         try:
             return loader.get_single_node()
         finally:
             line = loader.line + 1
     except yaml.MarkedYAMLError as error:
-        raise _from_pyyaml(error, text) from None
+        raise _from_pyyaml(error, document) from None
     except yaml.reader.ReaderError as error:
-        before = re.sub("\r\n?", "\n", text[: error.position])
-        message = (
-            f"a character (U+{ord(text[error.position]):04X}) is here that no job may have; remove it, or "
-            'write it as an escape in "..."'
-        )
-        place = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise YamlError(message, *place) from None
+        before = re.sub("\r\n?", "\n", document[: error.position])
+        code = f"U+{ord(document[error.position]):04X}"
+        message = f'no job may have this character ({code}); remove it, or write it as an escape in "..."'
+        position = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise YamlError(message, *position) from None
     except (ValueError, OverflowError):
-        message = "an escape in this text is no character; put another in its place"
+        message = "an escape in this string is not a character; replace it"
         raise YamlError(message, line) from None
 
 
@@ -276,7 +274,7 @@ class UnclearScalarError(ValueError):
     """A scalar that OpenPAI and LTP, or servers and people, read differently. The message has no value."""
 
 
-def plain_value(text: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]:
+def plain_value(scalar: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]:
     """Return the value of a scalar without quotes and tag, and whether it is a date.
 
     ``js_yaml_4`` is whether js-yaml 4 reads it instead of js-yaml 3; None if that is not known.
@@ -285,30 +283,30 @@ def plain_value(text: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]
         UnclearScalarError: Js-yaml 3 and 4 read it differently and the version is not known, or it is a
             date with a time, a date that does not exist, or a date before the year 100.
     """
-    if text in _WORDS:
-        return _WORDS[text], False
-    if text[0] not in _FIRST_OF_NUMBERS:
-        return text, False
-    if _DIFFERENT.fullmatch(text) and text.strip("+-0"):
+    if scalar in _WORDS:
+        return _WORDS[scalar], False
+    if scalar[0] not in _FIRST_OF_NUMBERS:
+        return scalar, False
+    if _DIFFERENT.fullmatch(scalar) and scalar.strip("+-0"):
         if js_yaml_4 is not None:
-            return _as_read_by(text, js_yaml_4=js_yaml_4), False
+            return _as_read_by(scalar, js_yaml_4=js_yaml_4), False
         raise UnclearScalarError(
-            f"OpenPAI reads this as one value, and LTP 1.1 and later as another; {QUOTE_TEXT}; "
+            f"OpenPAI reads this as one value, and LTP 1.1 and later as another; {QUOTE_STRING}; "
             "for a number, write decimal digits without a leading 0"
         )
-    is_date = _DATE.fullmatch(text) is not None
+    is_date = _DATE.fullmatch(scalar) is not None
     if is_date:
         with contextlib.suppress(ValueError):  # a value such as 2024-02-30 is refused below
-            return f"{date.fromisoformat(text)}T00:00:00.000Z", True
-    if is_date or _TIME.fullmatch(text):
-        raise UnclearScalarError(f"the server takes this for a time, and converts it to UTC; {QUOTE_TEXT}")
-    number = _number(text)
-    return (text if number is None else number), False
+            return f"{date.fromisoformat(scalar)}T00:00:00.000Z", True
+    if is_date or _TIME.fullmatch(scalar):
+        raise UnclearScalarError(f"the server takes this for a time, and converts it to UTC; {QUOTE_STRING}")
+    number = _number(scalar)
+    return (scalar if number is None else number), False
 
 
-def _as_read_by(text: str, *, js_yaml_4: bool) -> Any:
+def _as_read_by(scalar: str, *, js_yaml_4: bool) -> Any:
     """Return the value that js-yaml 3 or 4 gives a scalar that they read differently."""
-    digits, base = text.lstrip("+-").replace("_", ""), 8
+    digits, base = scalar.lstrip("+-").replace("_", ""), 8
     parts = list(digits.removeprefix("0o"))
     is_number = js_yaml_4
     if ":" in digits:
@@ -317,14 +315,14 @@ def _as_read_by(text: str, *, js_yaml_4: bool) -> Any:
         is_number = re.fullmatch(r"[0-7]+", digits) is not None
     elif not digits.startswith("0o"):
         parts = [digits]
-    if text[-1] == "_" or not is_number:
-        return text
+    if scalar[-1] == "_" or not is_number:
+        return scalar
     value = functools.reduce(lambda total, part: total * base + float(part), parts, 0.0)
-    return javascript_number(-value if text[0] == "-" else value)
+    return javascript_number(-value if scalar[0] == "-" else value)
 
 
-def _number(text: str) -> int | float | None:
-    if match := _INTEGER.fullmatch(text):
+def _number(scalar: str) -> int | float | None:
+    if match := _INTEGER.fullmatch(scalar):
         kind = str(match.lastgroup)
         digits = match[kind].replace("_", "")
         try:  # unlike int(), float() has no limit of decimal digits
@@ -332,9 +330,9 @@ def _number(text: str) -> int | float | None:
         except OverflowError:
             value = math.inf
         return javascript_number(-value if match[1] == "-" else value)
-    if not _REAL.fullmatch(text):
+    if not _REAL.fullmatch(scalar):
         return None
-    digits = text.replace("_", "").lower()
+    digits = scalar.replace("_", "").lower()
     if digits.startswith((".e", ".nan")):
         return math.nan
     return javascript_number(float(digits.replace(".inf", "inf")))

@@ -21,7 +21,7 @@ from luigi_pai.jobspec.dialects.yaml_syntax import (
     BAD_TAG,
     MAX_DEPTH,
     MERGE,
-    QUOTE_TEXT,
+    QUOTE_STRING,
     TOO_DEEP,
     UnclearScalarError,
     YamlError,
@@ -106,7 +106,7 @@ class Document:
             ]
         else:
             entries = self._entries_of(node, path)
-            value = {key: self._value(item, (*path, key), at) for key, (at, item) in entries.items()}
+            value = {key: self._value(item, (*path, key), start) for key, (start, item) in entries.items()}
         self._begun.discard(id(node))
         return value
 
@@ -124,17 +124,17 @@ class Document:
         merged: set[str] = set()
         for key_node, item in node.value:
             key = self._key(key_node, path)
-            place = (*path, key)
+            key_path = (*path, key)
             if key == MERGE and not key_node.tag:
                 for source in item.value if isinstance(item, yaml.SequenceNode) else [item]:
                     if not isinstance(source, yaml.MappingNode):
-                        raise _error(source, "'<<' takes a mapping, or a list of them", place)
-                    new = {k: v for k, v in self._entries_of(source, place).items() if k not in entries}
+                        raise _error(source, "'<<' takes a mapping, or a list of them", key_path)
+                    new = {k: v for k, v in self._entries_of(source, key_path).items() if k not in entries}
                     entries |= new
                     merged |= new.keys()
             elif key in entries and key not in merged:
                 message = f"this key is in line {entries[key][0]} already; remove one of the two"
-                raise _error(key_node, message, place)
+                raise _error(key_node, message, key_path)
             else:
                 merged.discard(key)
                 entries[key] = key_node.start_mark.line + 1, item
@@ -145,12 +145,14 @@ class Document:
         if not isinstance(node, yaml.ScalarNode):
             raise _error(
                 node,
-                "a list or a mapping cannot be a key; if this is text with brackets, put it in quotes",
+                "a list or a mapping cannot be a key; if this is a string with brackets, put it in quotes",
                 path,
             )
         value, is_date = self._plain(node, path)
         if is_date:
-            message = "the server makes a long English text of a key that is a date; put the key in quotes"
+            message = (
+                "the server converts a key that is a date to a long English string; put the key in quotes"
+            )
             self.problems.append(_problem(node, message, path))
         key = javascript_text(value)
         if key == _PROTO and not self._js_yaml_4:
@@ -162,14 +164,14 @@ class Document:
         value, is_date = self._plain(node, path)
         message = ""
         if is_date:
-            message = f"the server takes this for a date, and makes it a time in UTC; {QUOTE_TEXT}"
+            message = f"the server takes this for a date, and makes it a time in UTC; {QUOTE_STRING}"
         elif isinstance(value, float) and not math.isfinite(value):
-            infinite = f"the server makes null of infinity and of what is not a number; {QUOTE_TEXT}"
+            infinite = f"the server converts infinity and NaN to null; {QUOTE_STRING}"
             self.problems.append(_problem(node, infinite, path, Level.STRICTER))
         elif isinstance(value, int | float) and abs(value) > _MAX_EXACT:
-            message = f"the server rounds whole numbers beyond {_MAX_EXACT:,}; {QUOTE_TEXT}"
+            message = f"the server rounds whole numbers beyond {_MAX_EXACT:,}; {QUOTE_STRING}"
         elif path[:1] == ("parameters",) and isinstance(value, float) and _LOSES_ZEROS.fullmatch(node.value):
-            message = f"the server takes this for the number {javascript_text(value)}; {QUOTE_TEXT}"
+            message = f"the server takes this for the number {javascript_text(value)}; {QUOTE_STRING}"
         if message:
             self.warnings.append(Problem(path_text(path), message, Level.WARNING, self.lines[path]))
         return value
@@ -177,21 +179,21 @@ class Document:
     def _plain(self, node: Any, path: Path) -> tuple[Any, bool]:
         """Return the value of a scalar, and whether it is a date."""
         try:  # JavaScript's escapes may write one character as two surrogates; join them
-            text = node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+            content = node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
-            raise _error(node, "this text contains half a character (a lone surrogate)", path) from None
+            raise _error(node, "this string contains half a character (a lone surrogate)", path) from None
         tag = node.tag.removeprefix(_TAG)
         if tag in ("!", "str"):
-            return text, False
+            return content, False
         if tag and tag not in _TYPES:
             raise _error(node, BAD_TAG, path)
-        if text == "-" and not tag:
-            raise _error(node, "'-' alone is not text; put it in quotes", path)
+        if content == "-" and not tag:
+            raise _error(node, "'-' by itself is not a string; put it in quotes", path)
         try:
-            value, is_date = plain_value(text, js_yaml_4=self._js_yaml_4)
+            value, is_date = plain_value(content, js_yaml_4=self._js_yaml_4)
         except UnclearScalarError as error:
             self.problems.append(_problem(node, str(error), path))
-            return text, False
+            return content, False
         if tag and (is_date or type(value) not in _TYPES[tag]):
             raise _error(node, BAD_TAG, path)
         return value, is_date
@@ -260,10 +262,10 @@ def _write(value: Any, indent: str, lines: list[str]) -> bool:
             return False
         start, first = f"{indent}{_cached(key)}:" if is_dict else f"{indent}-", len(lines)
         if not _has_items(item):
-            text = _scalar(item)
-            if text.endswith("\n..."):  # the item ends with several line breaks
+            scalar = _scalar(item)
+            if scalar.endswith("\n..."):  # the item ends with several line breaks
                 return False
-            lines.append(f"{start} {_LATER_LINE.sub(indent, text)}")
+            lines.append(f"{start} {_LATER_LINE.sub(indent, scalar)}")
         elif not _write(item, f"{indent}  ", lines):
             return False
         elif is_dict:
@@ -305,15 +307,15 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _represented_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+def _represented_text(dumper: _Dumper, string: str) -> yaml.ScalarNode:
     style: str | None = "'"
-    if _NEVER_A_NUMBER.fullmatch(text):
+    if _NEVER_A_NUMBER.fullmatch(string):
         style = None
-    elif _NO_LINE_BREAK_TO_ALL.search(text):
+    elif _NO_LINE_BREAK_TO_ALL.search(string):
         style = '"'
-    elif "\n" in text:
+    elif "\n" in string:
         style = "|"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", string, style=style)
 
 
 _Dumper.add_representer(str, _represented_text)

@@ -62,7 +62,7 @@ _RULES = (  # of the servers' mustache, of Python, of bash (3.1.2 "Quoting", 3.5
         r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}",
     ),
     _Rule(
-        f"has {{0}}, which Python fills in only with an f before the text's quotes{_GETS_IT}",
+        f"has {{0}}, which Python fills in only with an f before the string's quotes{_GETS_IT}",
         r"(?<![\w$\\])\{self\.\w[^{}]*\}",
     ),
     _Rule(  # as one word, besides a command in quotes, as in bash -c '...'
@@ -72,13 +72,13 @@ _RULES = (  # of the servers' mustache, of Python, of bash (3.1.2 "Quoting", 3.5
         unless="<<|envsubst|eval",
     ),
     _Rule(
-        f"has {{0}}, which Python fills in only with % (...) after the text{_GETS_IT}",
+        f"has {{0}}, which Python fills in only with % (...) after the string{_GETS_IT}",
         r"(?<=[ =])%(?:\.?\d+)?[sdfgr](?!\w)",
         is_bare=True,
         unless=r"\b(?:printf|date|stat|find|git|curl|ps|format)\b",
     ),
     _Rule(
-        "has {0}, which Python fills in only with .format() after the text, or an f before its quotes"
+        "has {0}, which Python fills in only with .format() after the string, or an f before its quotes"
         + _GETS_IT,
         r"(?<![$\\@^{])\{(?:\w+(?::[^{}\s]*)?)?\}",
         is_bare=True,
@@ -318,8 +318,8 @@ def _hidden_failure_findings(
         loop = _LOOP.search(bare) if sequences_hide else None
         last = _PROGRAM.match(re.split(r"[;\n]", loop[1])[-1]) if loop else None
         if last and not last[1].startswith("_") and not _HARMLESS["sequence"].fullmatch(last[1]):
-            text = f"role {role!r} succeeds even if {cut(last[1])} fails, because {_WHY['loop']}"
-            yield warning(path, f"{text}{remedy}")
+            message = f"role {role!r} succeeds even if {cut(last[1])} fails, because {_WHY['loop']}"
+            yield warning(path, f"{message}{remedy}")
         return
     hidden: dict[str, str] = {}
     then = ""  # the token after the and-or list
@@ -331,9 +331,9 @@ def _hidden_failure_findings(
         found = _PROGRAM.match(part[1])
         is_hidden = then not in ("||", "&") and (how == "pipe" or (then and sequences_hide))
         if found and is_hidden and not _HARMLESS[how].fullmatch(found[1]):
-            at = part.start() + found.start(1)
-            shown = "(...)" if command[at] == "(" else cut(command[at : at + len(found[1])])
-            line = f" (line {command.count(chr(10), 0, at) + 1})" if "\n" in command else ""
+            start = part.start() + found.start(1)
+            shown = "(...)" if command[start] == "(" else cut(command[start : start + len(found[1])])
+            line = f" (line {command.count(chr(10), 0, start) + 1})" if "\n" in command else ""
             hidden[how] = f"role {role!r} succeeds even if {shown}{line} fails"
-    for how, text in hidden.items():
-        yield warning(path, f"{text}, because {_WHY[how]}{remedy}")
+    for how, message in hidden.items():
+        yield warning(path, f"{message}, because {_WHY[how]}{remedy}")

@@ -25,7 +25,7 @@ def image_findings(path: Path, image: object) -> Iterator[Finding]:
         return
     if scheme := _IMAGE_SCHEME.match(image.strip()):
         name = image.strip()[scheme.end() :]
-        why = f"begins with {scheme[0]}, and is not the name of a Docker image; write {name!r}"
+        why = f"starts with {scheme[0]}, and is not the name of a Docker image; write {name!r}"
     elif not image.isascii():
         why = f"{image!r} is not the name of a Docker image{not_ascii(image)}; type the character again"
     elif any(map(str.isspace, image)):
@@ -39,12 +39,12 @@ def image_findings(path: Path, image: object) -> Iterator[Finding]:
     yield stricter(path, f"{why}. Servers accept it, and the job fails when it starts")
 
 
-def folder_findings(path: Path, folder: object, what: str, level: Level) -> Iterator[Finding]:
+def folder_findings(path: Path, folder: object, kind: str, level: Level) -> Iterator[Finding]:
     """Yield a finding if a folder is not on the cluster's file system.
 
-    The message calls it ``what``, such as ``code folder``.
+    The message calls it ``kind``, such as ``code folder``.
     """
     if isinstance(folder, str) and folder and _NO_HDFS.match(folder):
-        text = f"{folder!r} is not a path on the cluster's file system, where the {what} of a job is"
+        message = f"{folder!r} is not a path on the cluster's file system, where the {kind} of a job is"
         remedy = "write $PAI_DEFAULT_FS_URI/PATH, and copy local files there with uploads or luigi-pai put"
-        yield Finding(path, f"{text}; {remedy}", Level.WARNING if _PLACEHOLDER.match(folder) else level)
+        yield Finding(path, f"{message}; {remedy}", Level.WARNING if _PLACEHOLDER.match(folder) else level)

@@ -109,10 +109,10 @@ def with_output(protocol: JobProtocol, mount: StorageMount, folder: str) -> JobP
     """
     extras = protocol.extras
     listed = [] if isinstance(extras.storages, Unset) else extras.storages
-    own = [each.mountPath for each in listed if each.name == mount.name and isinstance(each.mountPath, str)]
-    place = StorageMount(mount.name, own[0] if own else mount.path)
-    path = place.path + container_path(folder, mount).removeprefix(mount.path)
-    root, output = (shell_word(each, place, expand=False) for each in (place.path, path))
+    paths = [each.mountPath for each in listed if each.name == mount.name and isinstance(each.mountPath, str)]
+    mounted = StorageMount(mount.name, paths[0] if paths else mount.path)
+    path = mounted.path + container_path(folder, mount).removeprefix(mount.path)
+    root, output = (shell_word(each, mounted, expand=False) for each in (mounted.path, path))
     return exporting(with_storage(protocol, mount), PAI_DEFAULT_FS_URI=root, PAI_OUTPUT_DIR=output)
 
 

@@ -57,8 +57,8 @@ def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str
     """
     view = {key: value for key, value in view.items() if key != "$secrets"}
     parts = []
-    text = "\n".join(command.strip(mustache.SPACES) for _, command in commands)
-    for piece in mustache.parse(text):
+    template = "\n".join(command.strip(mustache.SPACES) for _, command in commands)
+    for piece in mustache.parse(template):
         if isinstance(piece, str):
             parts.append(piece)
         elif piece.kind == "name":

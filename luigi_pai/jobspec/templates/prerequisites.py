@@ -71,7 +71,7 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
     if known.roles:
         resolved["taskRoles"] = {name: _resolved_role(role, known) for name, role in known.roles.items()}
     for field in ("taskRoles", "deployments"):
-        if any("\r" in text for _, text in texts(resolved.get(field))):
+        if any("\r" in string for _, string in texts(resolved.get(field))):
             resolved[field] = mapped(resolved[field], _with_line_feeds)
     return resolved
 
@@ -121,14 +121,14 @@ class _Prerequisites:
     def ordered(self, names: list[str]) -> list[str]:
         """Return these names and all that they require. Each name comes after those that it requires."""
         ordered: dict[str, None] = {}
-        begun: set[str] = set()
+        visited: set[str] = set()
         waiting = [(name, False) for name in reversed(names)]  # chains may be too long for recursion
         while waiting:
             name, is_ready = waiting.pop()
             if is_ready:
                 ordered[name] = None
-            elif name not in begun:
-                begun.add(name)
+            elif name not in visited:
+                visited.add(name)
                 waiting.append((name, True))
                 waiting += [(other, False) for other in reversed(self.required(name))]
         return list(ordered)
@@ -193,8 +193,8 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Finding]:
     for index, each in enumerate(known.listed):
         if isinstance(each, dict):
             path: Path = ("prerequisites", index)
-            for at, other in _names(each, "require"):
-                yield from _requirement(other, (*path, "require", at), known)
+            for position, other in _names(each, "require"):
+                yield from _requirement(other, (*path, "require", position), known)
             yield from _own_reference_findings(each, path)
     if circle := known.circle():
         yield stricter(
@@ -223,10 +223,10 @@ def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Findi
 def _run_after_success_only(known: _Prerequisites) -> Iterator[Finding]:
     """Yield a warning for each callback on ``containerExit``, because it does not run after a failure."""
     for index, each in enumerate(known.listed):
-        for at, callback in enumerate(list_of(each, "callbacks")):
+        for position, callback in enumerate(list_of(each, "callbacks")):
             if item_of(callback, "event") == "containerExit":
                 yield warning(
-                    ("prerequisites", index, "callbacks", at, "event"),
+                    ("prerequisites", index, "callbacks", position, "event"),
                     "containerExit is sent as taskSucceeds: these commands run after a success only. No "
                     "release runs commands after a failure; catch it in the role's own commands",
                 )
@@ -239,17 +239,17 @@ def _not_run(known: _Prerequisites) -> Iterator[Finding]:
         name = text_of(each, "name")
         if name is None or name in run or item_of(each, "type") == _DOCKER_IMAGE or not each.get("callbacks"):
             continue
-        what = f"these commands never run: no role has {name!r} among its prerequisites"
-        yield warning(("prerequisites", index, "callbacks"), what)
+        message = f"these commands never run: no role has {name!r} among its prerequisites"
+        yield warning(("prerequisites", index, "callbacks"), message)
 
 
 def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
     """Yield a warning for each variable that a role's commands use but only a callback's shell exports."""
-    for role, of in known.roles.items():
-        commands = [text for _, text in _names(of, "commands")]
-        used = {name for text in commands for name in _USED.findall(text)}
-        used -= {name for text in commands for name in _SET.findall(text)}
-        for path, name in _exported(known, known.ordered(_listed_by(of))) if used else ():
+    for role, about in known.roles.items():
+        commands = [command for _, command in _names(about, "commands")]
+        used = {name for command in commands for name in _USED.findall(command)}
+        used -= {name for command in commands for name in _SET.findall(command)}
+        for path, name in _exported(known, known.ordered(_listed_by(about))) if used else ():
             if name in used:
                 yield warning(
                     path,
@@ -261,10 +261,10 @@ def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
 def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Path, str]]:
     """Yield (path of the command, variable) for each variable that callbacks of prerequisites export."""
     for name in names:
-        for at, callback in enumerate(list_of(known.by_name(name), "callbacks")):
-            for number, text in _names(callback, "commands"):
-                path = ("prerequisites", known.named[name][-1], "callbacks", at, "commands", number)
-                yield from ((path, variable) for variable in _EXPORTED.findall(text))
+        for position, callback in enumerate(list_of(known.by_name(name), "callbacks")):
+            for number, command in _names(callback, "commands"):
+                path = ("prerequisites", known.named[name][-1], "callbacks", position, "commands", number)
+                yield from ((path, variable) for variable in _EXPORTED.findall(command))
 
 
 # ---------------------------------------------------------------- references to own keys
@@ -288,14 +288,14 @@ def _filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
 
 def _own_reference_findings(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Finding]:
     """Yield a problem for each invalid reference of the prerequisite at this path."""
-    for at, text in texts({place: prerequisite.get(place) for place in _PLACES}, path):
-        for match in _OWN_REFERENCE.finditer(text):
-            if message := _wrong(match["name"], prerequisite):
-                what = f"<% this.{match['name']} %>: {message}; the server would leave it as text"
-                yield stricter(at, what)
+    for reference_path, string in texts({key: prerequisite.get(key) for key in _PLACES}, path):
+        for match in _OWN_REFERENCE.finditer(string):
+            if message := _reference_problem(match["name"], prerequisite):
+                message = f"<% this.{match['name']} %>: {message}; the server would not replace it"
+                yield stricter(reference_path, message)
 
 
-def _wrong(name: str, prerequisite: Mapping[str, Any]) -> str:
+def _reference_problem(name: str, prerequisite: Mapping[str, Any]) -> str:
     if not name.startswith(_PREFIX):
         return f"write <% this.parameters.{name} %>"
     value = _looked_up(name, prerequisite)

@@ -64,22 +64,22 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
     """
     found: list[Reference] = []
     for role, commands in role_commands(document).items():
-        for path, text in commands:
-            found += _tags(path, text, role)
+        for path, string in commands:
+            found += _tags(path, string, role)
     for index, item in enumerate(list_of(document, "prerequisites")):
         auth = item_of(item, "auth") if item_of(item, "type") == "dockerimage" else None
-        for path, text in texts(auth, ("prerequisites", index, "auth")):
-            found += _tags(path, text)
-    for roles, path, text in plugin_texts(document):
-        for name in _PLUGIN_REFERENCE.findall(text[: text.rfind("%>") + 2]):
+        for path, string in texts(auth, ("prerequisites", index, "auth")):
+            found += _tags(path, string)
+    for roles, path, string in plugin_texts(document):
+        for name in _PLUGIN_REFERENCE.findall(string[: string.rfind("%>") + 2]):
             found += [Reference(path, f"${name.rstrip()}", role=role, plugin=True) for role in roles]
     return found
 
 
-def _tags(path: Path, text: str, role: str | None = None) -> Iterator[Reference]:
+def _tags(path: Path, string: str, role: str | None = None) -> Iterator[Reference]:
     """Yield the tags of a command or a value in an ``auth``."""
     try:
-        pieces = mustache.parse(text)
+        pieces = mustache.parse(string)
     except mustache.TemplateError:
         yield Reference(path, "", role, _NOT_CLOSED)
         return
@@ -96,12 +96,12 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
             continue
         users = [role for role, about in roles.items() if item.get("name") in list_of(about, "prerequisites")]
         parameters = {key: item[key] for key in item if key not in ("plugin", "failurePolicy", "type")}
-        yield from ((users, path, text) for path, text in texts(parameters, ("prerequisites", index)))
+        yield from ((users, path, string) for path, string in texts(parameters, ("prerequisites", index)))
     for index, plugin in enumerate(list_of(document.get("extras"), PLUGIN)):
         named = item_of(plugin, "taskroles")
         users = [name for name in roles if not isinstance(named, list) or name in named]
-        place = ("extras", PLUGIN, index, "parameters")
-        yield from ((users, path, text) for path, text in texts(item_of(plugin, "parameters"), place))
+        above = ("extras", PLUGIN, index, "parameters")
+        yield from ((users, path, string) for path, string in texts(item_of(plugin, "parameters"), above))
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
@@ -135,7 +135,7 @@ def _finding(reference: Reference, document: Mapping[str, Any], views: Views) ->
         return stricter(path, f"has a tag that refers to no secret; {then}")
     name = mustache.shown(reference.name)
     if reference.kind != "name":
-        message = f"the tag <%{reference.kind} {name} %> is not a reference; servers remove what it encloses"
+        message = f"the tag <%{reference.kind} {name} %> is not a reference; servers remove its content"
         return stricter(path, message)
     first, *rest = reference.steps
     if first not in _KNOWN:
@@ -143,11 +143,11 @@ def _finding(reference: Reference, document: Mapping[str, Any], views: Views) ->
         is_other_language = hint.startswith("there") and not first.startswith("$")
         level = Level.WARNING if is_other_language else Level.STRICTER
         return Finding(path, f"<% {name} %> refers to nothing, {hint}; {then}", level)
-    wrong = _wrong(reference, first, rest, document, views)
-    return None if wrong is None else stricter(path, f"<% {name} %>: {wrong}; {then}")
+    problem = _problem(reference, first, rest, document, views)
+    return None if problem is None else stricter(path, f"<% {name} %>: {problem}; {then}")
 
 
-def _wrong(
+def _problem(
     reference: Reference, first: str, rest: list[str], document: Mapping[str, Any], views: Views
 ) -> str | None:
     """Return the problem of a reference to a known value, or None."""
@@ -189,5 +189,5 @@ def _unfit(reference: Reference, value: Any) -> str | None:
             None if isinstance(value, str) else "in the parameters of a plugin it must be a string, in quotes"
         )
     if isinstance(value, dict | list) and "[object Object]" in javascript_text(value):
-        return "it is a mapping, or a list with one in it, not a text"
+        return "it is a mapping, or a list with one in it, not a string"
     return None
