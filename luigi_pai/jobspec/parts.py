@@ -81,7 +81,7 @@ class Part:
                 continue
             if key not in self._read_keys and _is_empty_by_default(self, name) and _is_empty(given):
                 continue
-            found[key] = _written(given, (*path, key))
+            found[key] = plain(given, (*path, key))
         for key, given in self.more.items():
             if key not in found or _is_empty(found[key]):
                 found[key] = plain(given, (*path, key))
@@ -131,18 +131,6 @@ def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = No
             [Problem(path_text(path), message, line=(lines or {}).get(path)) for path, message in errors],
         )
     return found
-
-
-def _written(given: Any, path: Path) -> Any:
-    """Return a field's value in the types of JSON."""
-    if isinstance(given, Part):
-        return given._document(path)  # noqa: SLF001  this is its module
-    if isinstance(given, dict):
-        plain(dict.fromkeys(given), path)  # checks the keys
-        return {key: _written(item, (*path, key)) for key, item in given.items()}
-    if isinstance(given, (list, tuple)):
-        return [_written(item, (*path, index)) for index, item in enumerate(given)]
-    return plain(given, path)
 
 
 def _read_fields(cls: type) -> list[_Field]:
@@ -235,9 +223,9 @@ def _shown(given: Any) -> str:
 def plain(given: Any, path: Path = ()) -> Any:
     """Return a copy of a value in the types of JSON.
 
-    Mappings become dicts; lists and tuples become lists; dates, datetimes (both as ISO 8601) and paths become
-    strings. An enum member that is also an instance of ``str``, ``int`` or ``float`` becomes its value. Any
-    other enum member becomes its name, like in the command lines that Luigi writes.
+    Parts and mappings become dicts; lists and tuples become lists; dates, datetimes (both as ISO 8601) and
+    paths become strings. An enum member that is also an instance of ``str``, ``int`` or ``float`` becomes its
+    value. Any other enum member becomes its name, like in the command lines that Luigi writes.
 
     Raises:
         SpecError: A value cannot be written as JSON. The error names the path and the reason, never the
@@ -288,6 +276,7 @@ def _of_bytes(given: Any, path: Path) -> Any:
 
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Path], Any]], ...] = (
     (Enum, _of_enum),  # first, because a member may also be a string or a number
+    (Part, lambda given, path: given._document(path)),  # noqa: SLF001  this is its module
     (str, _of_text),
     (int, lambda given, _: int(given)),
     (float, _of_float),

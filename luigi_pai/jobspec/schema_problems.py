@@ -1,16 +1,18 @@
 """Finds problems in a document with a JSON Schema; each has a path, a message and a level.
 
-The messages contain the descriptions from the schemas (``schemas/``). The schemas have seven keywords in
+The messages contain the descriptions from the schemas (``schemas/``). The schemas have eight keywords in
 addition to the keywords of JSON Schema:
 
 - ``stricter``: a schema that servers do not check. A job that violates it is accepted but fails.
 - ``warning``: a schema that servers do not check. A job that violates it is accepted and runs.
 - ``since``: the release that added a field; older releases refuse the field. If the server's release is not
   known, a field that LTP added causes a warning that names the LTP release.
-- ``tightened``: a schema that servers check only since the release in its ``since``.
+- ``tightened``: a schema that servers check only since the release in its ``since``, or only before the
+  release in its ``until``.
 - ``near``: servers accept any field here and ignore misspelt fields. So an unknown field whose name is
   similar to the name of a known field causes a warning.
 - ``limits``: pairs of numbers of which the first, ``field``, must not exceed the second, ``limit``.
+- ``message``: the message of a schema that a value does not match.
 - ``unique``: no two items of a list have the same values under these keys.
 """
 
@@ -227,7 +229,8 @@ def _since(
 def _tightened(
     release: tuple[int, ...] | None, validator: Any, wanted: Mapping[str, Any], instance: Any, _: Any
 ) -> Iterator[ValidationError]:
-    if release is not None and release >= release_number(wanted["since"]):
+    since, until = (release_number(wanted.get(key, "0.0")) for key in ("since", "until"))
+    if release is not None and (release < until if "until" in wanted else release >= since):
         yield from validator.descend(instance, wanted)
 
 
@@ -300,7 +303,10 @@ def _findings(
 def _unfit(error: ValidationError, path: Path, shown: str) -> str:
     """Return why a value does not fit, with advice on frequent mistakes in Python, YAML and JSON."""
     instance: Any = error.instance
-    description = str(cast("Mapping[str, Any]", error.schema).get("description", "valid"))
+    schema = cast("Mapping[str, Any]", error.schema)
+    description = str(schema.get("description", "valid"))
+    if "message" in schema:
+        return str(schema["message"])
     if error.validator != "type":
         return f"{shown} is not {description}"
     wanted: Any = error.validator_value

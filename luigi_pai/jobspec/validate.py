@@ -42,14 +42,12 @@ _NUMBER_TEXT = re.compile(rf"[{SPACES}]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:
 _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
 _IMAGE = re.compile("[:/]")  # in most images, but in no name
 _LAST_PORT = 65535
-_KILL_ALL = "killAllOnCompletedTaskNumber"
 _PLACES = (
     ("codeDir", "code folder", Level.STRICTER),
     ("authFile", "account of a registry", Level.STRICTER),
     ("dataDir", "data folder", Level.WARNING),  # a command may understand it
 )
 _CONVERTS = "0.15"  # a release to which a v1 job is sent as a job protocol
-_IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
 
 
 def check_job(
@@ -107,7 +105,6 @@ def validate_job(
     findings = [
         *schema_findings(document, "job.v1", _shown, number),
         *_relations(document),
-        *_without_effect(document, number),
         *_string_findings(document, release or (None if api_version == "v1" else _CONVERTS)),
     ]
     size = len(json.dumps(document))
@@ -171,19 +168,6 @@ def _string_findings(document: Mapping[str, Any], release: str | None) -> Iterat
         if isinstance(command, str):
             path = ("taskRoles", index, "command")
             yield from config_command_findings(path, name, command, variables, release)
-
-
-def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
-    """Yield a problem if the job has killAllOnCompletedTaskNumber, a field of releases before 0.7."""
-    if document.get(_KILL_ALL) is None:
-        return
-    is_refused = release is not None and release < _IGNORES_KILL_ALL
-    yield Finding(
-        (_KILL_ALL,),
-        "has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; set "
-        "minSucceededTaskCount of the role whose tasks decide",
-        Level.REFUSED if is_refused else Level.WARNING,
-    )
 
 
 def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:

@@ -207,12 +207,10 @@ def _roles(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iter
 
 def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:
     """Return type -> names of the prerequisites, for each type that roles may refer to."""
-    by_type: dict[str, dict[str, None]] = {kind: {} for kind in _TYPES.values()}
-    for item in list_of(document, "prerequisites"):
-        name, kind = text_of(item, "name"), text_of(item, "type")
-        if name is not None and kind in by_type:
-            by_type[kind][name] = None
-    return by_type
+    named = [item for item in list_of(document, "prerequisites") if text_of(item, "name") is not None]
+    return {
+        kind: {item["name"]: None for item in named if item.get("type") == kind} for kind in _TYPES.values()
+    }
 
 
 def _used_prerequisites(

@@ -88,7 +88,6 @@ def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
     known = _Prerequisites(document)
     return [
         *_unresolvable(known),
-        *_run_after_success_only(known),
         *_not_run(known),
         *_lost_variables(known),
     ]
@@ -218,18 +217,6 @@ def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Findi
             f"{name!r} is a dockerimage, and has nothing to run: it cannot be required (a role names it as "
             "its dockerImage); the server ignores 'require'",
         )
-
-
-def _run_after_success_only(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield a warning for each callback on ``containerExit``, because it does not run after a failure."""
-    for index, each in enumerate(known.listed):
-        for position, callback in enumerate(list_of(each, "callbacks")):
-            if item_of(callback, "event") == "containerExit":
-                yield warning(
-                    ("prerequisites", index, "callbacks", position, "event"),
-                    "containerExit is sent as taskSucceeds: these commands run after a success only. No "
-                    "release runs commands after a failure; catch it in the role's own commands",
-                )
 
 
 def _not_run(known: _Prerequisites) -> Iterator[Finding]:

@@ -65,18 +65,15 @@ def _masked_value(value: Any) -> Any:
 
 def mask(text: str, document: Mapping[str, Any]) -> str:
     """Replace a document's secrets and ``auth`` values in a string by ``******``, except references."""
-    values = set(_values(document.get("secrets")))
-    for item in list_of(document, "prerequisites"):
-        values.update(_values(item_of(item, "auth")))
-    shown = sorted({javascript_text(value) for value in values} - {""}, key=len, reverse=True)
-    secret = [value for value in shown if not value.lstrip().startswith("<%")]
-    return re.sub("|".join(map(re.escape, secret)), MASK, text) if secret else text
+    values = {javascript_text(value) for value in _hidden_values(document)} - {""}
+    secret = [value for value in values if not value.lstrip().startswith("<%")]
+    pattern = "|".join(map(re.escape, sorted(secret, key=len, reverse=True)))
+    return re.sub(pattern, MASK, text) if secret else text
 
 
 def is_masked(document: Mapping[str, Any]) -> bool:
     """Return whether a value under ``secrets`` or ``auth`` of a document is ``******``."""
-    auths = [item_of(item, "auth") for item in list_of(document, "prerequisites")]
-    return any(MASK in str(value) for part in (document.get("secrets"), auths) for value in _values(part))
+    return any(MASK in str(value) for value in _hidden_values(document))
 
 
 def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
@@ -91,6 +88,12 @@ def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
 def logged_secrets(document: Mapping[str, Any]) -> list[str]:
     """Return a document's secrets in all forms that a log may contain; empty for a v1 job config."""
     return list(logged_forms(map(str, secret_values(document))))
+
+
+def _hidden_values(document: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield every value under ``secrets`` and ``auth``, including references."""
+    auths = [item_of(item, "auth") for item in list_of(document, "prerequisites")]
+    return _values([document.get("secrets"), auths])
 
 
 def _values(value: Any) -> Iterator[Any]:
