@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.job import FS_URI, PaiJob, default_output
 from luigi_pai.jobspec.names import folded, v2_name
+from luigi_pai.jobspec.paths import mapping_of
 from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.protocol_parts import NOTIFICATION
 from luigi_pai.jobspec.storage import mount as storage_mount
@@ -119,9 +120,10 @@ class _Converter:
 
     def convert(self) -> Conversion:
         job = self._job
-        name = v2_name(job["jobName"])
+        name, described = v2_name(job["jobName"]), {}
         if name != job["jobName"]:
             self._lose("jobName", f"becomes {name!r}: v2 names have letters, digits, _ and - only")
+            described = {"description": job["jobName"]}
         self._lose_fields_without_counterpart()
         self._folders = {kind: self._folder(key) for key, kind, _, _ in _FOLDERS if job.get(key)}
         self._names = dict(self._role_names())
@@ -129,30 +131,25 @@ class _Converter:
             self._names[role["name"]]: self._role(f"taskRoles[{index}]", role)
             for index, role in enumerate(job["taskRoles"])
         }
-        document: dict[str, Any] = {
+        uris: dict[str, Any] = {"dockerimage": job["image"], **self._folders}
+        cluster = {"virtualCluster": job["virtualCluster"]} if job.get("virtualCluster") else {}
+        notification = mapping_of(job.get("extras")).get(NOTIFICATION)
+        document = {
             "protocolVersion": 2,
             "name": name,
             "type": "job",
             "jobRetryCount": self._retry_count(),
             "prerequisites": [
-                {"name": _ONLY_PREREQUISITE, "type": "dockerimage", "uri": job["image"]},
-                *(
-                    {"name": _ONLY_PREREQUISITE, "type": kind, "uri": [path] if kind == "data" else path}
-                    for kind, path in self._folders.items()
-                ),
+                {"name": _ONLY_PREREQUISITE, "type": kind, "uri": [uri] if kind == "data" else uri}
+                for kind, uri in uris.items()
             ],
+            **described,
+            "parameters": self._parameters,
+            "taskRoles": roles,
+            "defaults": cluster,
+            "extras": {NOTIFICATION: notification} if isinstance(notification, dict) else {},
         }
-        if name != job["jobName"]:
-            document["description"] = job["jobName"]
-        if self._parameters:
-            document["parameters"] = self._parameters
-        document["taskRoles"] = roles
-        if job.get("virtualCluster"):
-            document["defaults"] = {"virtualCluster": job["virtualCluster"]}
-        notification = (job.get("extras") or {}).get(NOTIFICATION)
-        if isinstance(notification, dict):
-            document["extras"] = {NOTIFICATION: notification}
-        protocol = JobProtocol.from_dict(document)
+        protocol = JobProtocol.from_dict({key: value for key, value in document.items() if value != {}})
         if self._storage is not None:
             protocol = storage_mount.with_storage(protocol, self._storage)
         return Conversion(protocol, tuple(self._losses))
@@ -215,15 +212,11 @@ class _Converter:
             yield role["name"], name
 
     def _role(self, path: str, role: Mapping[str, Any]) -> dict[str, Any]:
-        count = int(role.get("taskNumber") or 1)
-        resources: dict[str, Any] = {
-            "cpu": int(role.get("cpuNumber") or 1),
-            "memoryMB": int(role.get("memoryMB") or 100),
-            "gpu": int(role.get("gpuNumber") or 0),
-        }
+        defaults = {"taskNumber": 1, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 0}
+        count, cpu, memory, gpu = (int(role.get(key) or default) for key, default in defaults.items())
+        resources: dict[str, Any] = {"cpu": cpu, "memoryMB": memory, "gpu": gpu}
         if ports := self._ports(path, role):
             resources["ports"] = ports
-        options = self._container_options(path, role)
         command = str(role["command"])
         if "<%" in command:
             self._parameters[_LESS_PERCENT] = "<%"
@@ -237,21 +230,20 @@ class _Converter:
             "dockerImage": _ONLY_PREREQUISITE,
             **dict.fromkeys(self._folders, _ONLY_PREREQUISITE),
             "resourcePerInstance": resources,
-            "extraContainerOptions": options,
+            "extraContainerOptions": self._container_options(path, role),
             "commands": [_V1_SHELL, *self._exports(role["name"], count, resources), command],
         }
 
     def _container_options(self, path: str, role: Mapping[str, Any]) -> dict[str, Any]:
-        options: dict[str, Any] = {"shmMB": _SHM_MB_V1}
-        if role.get("shmMB") is not None:
-            options["shmMB"] = int(role["shmMB"])
-        else:
+        options = {"shmMB": int(role.get("shmMB") or 0)}
+        if role.get("shmMB") is None:
+            options["shmMB"] = _SHM_MB_V1
             self._lose(
                 f"{path}.shmMB",
                 f"is absent, which is {_SHM_MB_V1} MB on v1, {_SHM_MB_V2} on OpenPAI v2 and {_SHM_MB_LTP} on "
                 f"LTP; the role gets {_SHM_MB_V1}",
             )
-        if (self._job.get("jobEnvs") or {}).get(_RDMA) is True:  # servers accept no other value
+        if mapping_of(self._job.get("jobEnvs")).get(_RDMA) is True:  # servers accept no other value
             options["infiniband"] = True
         return options
 
