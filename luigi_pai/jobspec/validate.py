@@ -151,7 +151,7 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
     for index, first in repeated(folded(name) if name else None for name in names):
         name, other = names[index], names[first]
         detail = "" if other == name else f" ({other!r}: some servers read both as {folded(name)!r})"
-        same = f"{name!r} is the name of taskRoles[{first}] too{detail}"
+        same = f"{name!r} is also the name of taskRoles[{first}]{detail}"
         yield stricter(("taskRoles", index, "name"), f"{same}; servers would drop one of them silently")
     for index, role in enumerate(roles):
         yield from _role_relations(("taskRoles", index), role)

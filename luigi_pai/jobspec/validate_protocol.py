@@ -282,8 +282,8 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
         for index, first in repeated(pair[position] for pair in named):
             yield stricter(
                 ("extras", "storages", index, field),
-                f"{named[index][position]!r} is the {field} of storages[{first}] too; servers accept it, and "
-                "Kubernetes makes no container of it",
+                f"{named[index][position]!r} is also the {field} of storages[{first}]; "
+                "servers accept it, and Kubernetes creates no container",
             )
 
 

@@ -260,7 +260,7 @@ def test_warnings_are_logged(caplog):
         )
 
     Warned().run()
-    assert "Job study: parameters.steps: the server takes this for a date" in caplog.text
+    assert "Job study: parameters.steps: the server reads this as a date" in caplog.text
     assert "Job study: secrets.key: has one of the characters" in caplog.text
     assert "hush" not in caplog.text
 

@@ -299,7 +299,7 @@ def plain_value(scalar: str, *, js_yaml_4: bool | None = None) -> tuple[Any, boo
         with contextlib.suppress(ValueError):  # a value such as 2024-02-30 is refused below
             return f"{date.fromisoformat(scalar)}T00:00:00.000Z", True
     if is_date or _TIME.fullmatch(scalar):
-        raise UnclearScalarError(f"the server takes this for a time, and converts it to UTC; {QUOTE_STRING}")
+        raise UnclearScalarError(f"the server reads this as a time, and converts it to UTC; {QUOTE_STRING}")
     number = _number(scalar)
     return (scalar if number is None else number), False
 

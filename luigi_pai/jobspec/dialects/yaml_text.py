@@ -164,14 +164,14 @@ class Document:
         value, is_date = self._plain(node, path)
         message = ""
         if is_date:
-            message = f"the server takes this for a date, and makes it a time in UTC; {QUOTE_STRING}"
+            message = f"the server reads this as a date, and converts it to a time in UTC; {QUOTE_STRING}"
         elif isinstance(value, float) and not math.isfinite(value):
             infinite = f"the server converts infinity and NaN to null; {QUOTE_STRING}"
             self.problems.append(_problem(node, infinite, path, Level.STRICTER))
         elif isinstance(value, int | float) and abs(value) > _MAX_EXACT:
             message = f"the server rounds whole numbers beyond {_MAX_EXACT:,}; {QUOTE_STRING}"
         elif path[:1] == ("parameters",) and isinstance(value, float) and _LOSES_ZEROS.fullmatch(node.value):
-            message = f"the server takes this for the number {javascript_text(value)}; {QUOTE_STRING}"
+            message = f"the server reads this as the number {javascript_text(value)}; {QUOTE_STRING}"
         if message:
             self.warnings.append(Problem(path_text(path), message, Level.WARNING, self.lines[path]))
         return value

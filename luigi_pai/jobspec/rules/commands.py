@@ -86,18 +86,18 @@ _RULES = (  # of the servers' mustache, of Python, of bash (3.1.2 "Quoting", 3.5
     ),
     _Rule("has a blank after the backslash at the end of line {line}; remove it", r"(?<!\\)\\[ \t]+\n"),
     _Rule(
-        "has {0}, in which the shell takes {1} for a variable; leave $ out (in an f-string of Python, write "
+        "has {0}, in which the shell reads {1} as a variable; leave $ out (in an f-string of Python, write "
         "{{x}}, not ${{x}})",
         r"(?<!\\)(\$\d)\d*(?:\.\d|e[-+]?\d)[\d.e+-]*",
     ),
     _Rule(
-        "has {name} at character {at}, outside quotes, where the shell takes it for a letter; type the "
+        "has {name} at character {at}, outside quotes, where the shell reads it as a letter; type the "
         "character again",
         ODD.pattern,
         is_bare=True,
     ),
     _Rule(
-        "has lines that end with CR LF, as on Windows; the shell takes CR for a part of the last word; write "
+        "has lines that end with CR LF, as on Windows; the shell reads CR as part of the last word; write "
         f"LF. {_REPAIRED}",
         r"\S\s*?\r(?=\n|\Z)",
     ),
