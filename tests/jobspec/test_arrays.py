@@ -16,25 +16,7 @@ from luigi_pai.jobspec.templates.commands import entrypoints
 from luigi_pai.jobspec.validate_protocol import check_protocol, validate_protocol
 
 CASES = cases("arrays")
-YAML = """
-protocolVersion: 2
-name: NAME
-type: job
-jobRetryCount: 2
-parameters: {rate: RATE, same: 1}
-prerequisites:
-  - {name: image, type: dockerimage, uri: python}
-  - {name: out, type: output, uri: /out/NAME}
-taskRoles:
-  main:
-    dockerImage: image
-    output: out
-    resourcePerInstance: {cpu: 1, memoryMB: 512, gpu: 0, ports: {tensorboard: 1}}
-    commands:
-      - echo rate <% $parameters.rate %> of <% $output.uri %>
-      - COMMAND
-defaults: {virtualCluster: default}
-"""
+YAML = CASES["yaml"]
 
 
 def job(name: str = "a", command: str = "true", **changes: str) -> JobProtocol:
@@ -115,24 +97,7 @@ def test_an_instance_sees_the_variables_of_a_job_of_one():
     hosts = {"PAI_HOST_IP_main_0": "10.0.0.8", "PAI_HOST_IP_main_11": "10.0.0.9"}
     lines = run(array, 1, PAI_TASKS_NUM="3", **ports, **hosts).stdout.splitlines()
     seen = dict(line.partition("=")[::2] for line in lines if line.startswith("PAI_"))
-    assert seen == {
-        "PAI_JOB_NAME": "anna~b",
-        "PAI_FRAMEWORK_NAME": "anna~b",
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "0",
-        "PAI_TASK_INDEX": "0",
-        "PAI_JOB_TASK_COUNT": "1",
-        "PAI_TASKS_NUM": "1",
-        "PAI_TASK_ROLE_TASK_COUNT_main": "1",
-        "PAI_TASK_ROLE_INSTANCES": "main:0",
-        "PAI_MIN_FAILED_TASK_COUNT_main": "1",
-        "PAI_MIN_SUCCEEDED_TASK_COUNT_main": "1",
-        "PAI_CONTAINER_HOST_IP": "10.0.0.1",
-        "PAI_CONTAINER_HOST_PORT": "3000",
-        "PAI_TASK_ROLE_main_HOST_LIST": "10.0.0.1:3000",
-        "PAI_HOST_IP_main_0": "10.0.0.1",
-        "PAI_PORT_LIST_main_0_tensorboard": "4001",
-        "PAI_main_0_http_PORT": "3001",
-    }
+    assert seen == CASES["seen"]
 
 
 @pytest.mark.parametrize("by", ["\n", " && "])

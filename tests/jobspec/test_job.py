@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 
 import luigi
 import luigi.contrib.pai as contrib
@@ -124,15 +125,17 @@ def test_the_slots_of_a_class_and_its_bases_are_the_fields(made, attributes, fie
     assert list(slot_to_dict(made).items()) == list(fields.items())
 
 
-@pytest.mark.parametrize("foreign", [{1, 2}, object(), 1j], ids=["set", "object", "complex"])
+@pytest.mark.parametrize(
+    "foreign", [{1, 2}, object(), 1j, math.nan, -math.inf], ids=lambda value: type(value).__name__
+)
 def test_foreign_objects_are_refused_by_name(foreign):
-    """What is neither JSON nor a part of a job is refused with the name of its type."""
-    kind = type(foreign).__name__
-    with pytest.raises(TypeError, match=f"^{kind} is neither JSON nor a part of a job$"):
-        slot_to_dict(foreign)
+    """What is neither JSON nor a part of a job; NaN and the infinities, which no server reads."""
+    message = f"^{type(foreign).__name__} is neither JSON nor a part of a job$"
     job = PaiJob("a", "i", [TaskRole("w", "c")], extras={"x": foreign})
-    with pytest.raises(TypeError, match=f"^{kind} is neither JSON nor a part of a job$"):
+    with pytest.raises((TypeError, ValueError), match="compliant" if isinstance(foreign, float) else message):
         job.to_json()
+    with pytest.raises(TypeError, match=message):
+        slot_to_dict(foreign)
 
 
 # ---------------------------------------------------------------- the three classes
@@ -162,25 +165,22 @@ def test_no_list_of_ports_is_no_field():
     assert slot_to_dict(theirs) == slot_to_dict(here)
 
 
-@pytest.mark.parametrize("tasks", [[], (), None, "worker", TaskRole("w", "c"), {"w": 1}])
+@pytest.mark.parametrize("tasks", [[], (), None, "worker", TaskRole("w", "c"), {"w": 1}, "".upper])
 def test_a_job_without_a_list_of_roles_is_a_type_error(tasks):
-    """Anything but a sequence with a role in it is refused as contrib does, and the job is named."""
-    with pytest.raises(TypeError, match=r"^job 'j': tasks is .*; it must be a list with at least one"):
+    """Also if they are the property of a task whose decorator was forgotten; the job is named."""
+    message = "a method; put @property above it$" if callable(tasks) else ".*; it must be a list with at"
+    with pytest.raises(TypeError, match=f"^job 'j': tasks is {message}"):
         PaiJob("j", "i", tasks)
 
 
-def test_tasks_that_are_a_method_are_a_type_error():
-    """The property of a task whose decorator was forgotten."""
-    with pytest.raises(TypeError, match=r"^job 'a': tasks is a method; put @property above it$"):
-        PaiJob("a", "i", test_tasks_that_are_a_method_are_a_type_error)
-
-
 def test_jobs_are_equal_by_their_fields_and_show_them():
-    """Equality and repr go by fields; there is no hash of what can be changed."""
+    """Equality and repr go by fields, without values of jobEnvs; there is no hash of what can be changed."""
     assert PaiJob("j", "i", [TaskRole("w", "c")]) == PaiJob("j", "i", [TaskRole("w", "c")])
     assert PaiJob("j", "i", [TaskRole("w", "c")]) != PaiJob("j", "i", [TaskRole("w", "d")])
     assert Port("a") != "a"
     assert repr(Port("a", 1, 2)) == "Port(label='a', beginAt=1, portNumber=2)"
+    job = PaiJob("j", "i", [TaskRole("r", "c")], jobEnvs={"KEY": "hunter2"})
+    assert "jobEnvs={'KEY': '...'}" in repr(job)
     with pytest.raises(TypeError, match="unhashable"):
         hash(Port("a"))
 
@@ -194,14 +194,6 @@ def test_frozen_dict_parameters_of_luigi_are_json_objects():
     assert job.to_dict()["taskRoles"] == [{"name": "w", "command": "c"}]
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_numbers_that_json_has_not_are_refused(number):
-    """NaN and the infinities, which Python would write and no server read, are an error."""
-    job = PaiJob("j", "i", [TaskRole("w", "c")], extras={"lr": number})
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        job.to_json()
-
-
 def test_new_fields_come_after_the_old_ones():
     """killAllOnCompletedTaskNumber, jobEnvs and extras are the last of the text, and absent if not given."""
     new = {"killAllOnCompletedTaskNumber": 1, "jobEnvs": {"A": "1"}, "extras": {"b": 2}}
@@ -209,10 +201,3 @@ def test_new_fields_come_after_the_old_ones():
     assert job.to_json() == plain.to_json()[:-1] + (
         ', "killAllOnCompletedTaskNumber": 1, "jobEnvs": {"A": "1"}, "extras": {"b": 2}}'
     )
-
-
-def test_the_repr_of_a_job_shows_no_value_of_its_variables():
-    """What jobEnvs holds may be a secret; the repr shows the names alone."""
-    job = PaiJob("j", "i", [TaskRole("r", "c")], jobEnvs={"KEY": "hunter2"})
-    assert "jobEnvs={'KEY': '...'}" in repr(job)
-    assert "hunter2" not in repr(job)

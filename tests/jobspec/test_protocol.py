@@ -38,21 +38,7 @@ from luigi_pai.jobspec.protocol import (
 )
 
 CASES = cases("protocol")
-TEXT = """\
-# A job with a comment.
-protocolVersion: 2
-name: job
-type: job
-secrets: {token: hunter2}
-prerequisites:
-  - {name: image, type: dockerimage, uri: 'ubuntu:18.04', auth: {username: me, password: hunter2}}
-taskRoles:
-  worker:
-    dockerImage: image
-    resourcePerInstance: {cpu: 1, memoryMB: 100, gpu: 0}
-    commands: [echo]
-    further: 1
-"""
+TEXT = CASES["yaml"]
 
 
 class Colour(Enum):

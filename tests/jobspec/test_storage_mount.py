@@ -41,11 +41,6 @@ def protocol(**extras):
 # ---------------------------------------------------------------- mounts
 
 
-@pytest.mark.parametrize(("path", "wanted"), [("", "/mnt/nfs1"), ("/data/", "/data")])
-def test_where_a_storage_is_mounted(path, wanted):
-    assert StorageMount("nfs1", path).path == wanted
-
-
 @pytest.mark.parametrize(("mount", "extras", "wanted"), CASES["added"])
 def test_a_storage_is_added_to_what_is_mounted(mount, extras, wanted):
     before = protocol(**extras)
@@ -63,7 +58,8 @@ def test_a_job_that_mounts_it_or_the_default_storages_stays(mount, extras):
 
 
 def test_a_protocol_made_in_python():
-    """Its extras may have been set as attributes."""
+    """Its extras may have been set as attributes; the path of a storage has no slash at its end."""
+    assert (NFS.path, StorageMount("nfs1", "/data/").path) == ("/mnt/nfs1", "/data")
     made = protocol()
     made.extras.storages = [Storage("a", mountPath="/a")]
     made.extras.runtimePlugins = [RuntimePlugin.ssh()]

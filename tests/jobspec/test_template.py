@@ -75,10 +75,8 @@ def test_a_tag_that_the_server_fails_on_is_an_error():
         rendered("ok", "x <% $parameters.epochs")
     assert list(map(str, caught.value.problems)) == [f"taskRoles.worker.commands: {missing}"]
     (problem,) = problems("ok", "x <% $parameters.epochs")
-    assert (
-        problem
-        == "taskRoles.worker.commands[1]: has '<%' without '%>' after it; the server responds with 500"
-    )
+    message = "has '<%' without '%>' after it; the server responds with 500"
+    assert problem == f"taskRoles.worker.commands[1]: {message}"
 
 
 @settings(deadline=None)  # machines of CI are busy
@@ -94,9 +92,8 @@ def test_a_text_without_tags_is_only_trimmed(text):
 def test_a_parameter_arrives_as_it_is(before, value):
     """A value is not read as a template."""
     before = before.replace("<%", "")
-    assert rendered(f"{before}|<% $parameters.v %>|", parameters={"v": value}) == f"{before}|{value}|".strip(
-        SPACES
-    )
+    shown = rendered(f"{before}|<% $parameters.v %>|", parameters={"v": value})
+    assert shown == f"{before}|{value}|".strip(SPACES)
 
 
 # ---------------------------------------------------------------- secrets
@@ -134,9 +131,8 @@ def test_mask_hides_secrets_in_a_text():
         "secrets": {"a": "ab", "b": "abc", "pin": 1234, "empty": "", "none": None},
         "prerequisites": [{"auth": {"password": "pw!", "username": "<% $secrets.a %>"}}],
     }
-    assert (
-        mask("abc ab 1234 pw! <% $secrets.a %>", document) == "****** ****** ****** ****** <% $secrets.a %>"
-    )
+    shown = mask("abc ab 1234 pw! <% $secrets.a %>", document)
+    assert shown == "****** ****** ****** ****** <% $secrets.a %>"
     assert mask("abc", {}) == "abc"
 
 
@@ -147,19 +143,12 @@ def test_references_come_with_where_they_stand():
     """Commands, accounts of images, parameters of plugins."""
     document = with_commands("a <% $data.uri[0] %>", "<%# s %><%/ s %>")
     document["prerequisites"][0]["auth"] = {"password": "<% $secrets.key %>"}
-    document["extras"] = {
-        PLUGIN: [{"plugin": "ssh", "parameters": {"userssh": {"value": "<% $secrets.key %>"}}}]
-    }
+    document["extras"] = {PLUGIN: [{"plugin": "ssh", "parameters": {"key": "<% $secrets.key %>"}}]}
     assert references(document) == [
         Reference(("taskRoles", "worker", "commands", 0), "$data.uri[0]", role="worker"),
         Reference(("taskRoles", "worker", "commands", 1), "s", role="worker", kind="#"),
         Reference(("prerequisites", 0, "auth", "password"), "$secrets.key"),
-        Reference(
-            ("extras", PLUGIN, 0, "parameters", "userssh", "value"),
-            "$secrets.key",
-            role="worker",
-            plugin=True,
-        ),
+        Reference(("extras", PLUGIN, 0, "parameters", "key"), "$secrets.key", role="worker", plugin=True),
     ]
 
 

@@ -53,18 +53,28 @@ def start(environ, names="ready", timeout=100, python=sys.executable, before="")
     )
 
 
-def results(processes, timeout=120):
+def results(processes):
     """Return the exit code, lines and error of each process, all of them ended."""
     found = []
-    try:
+    with ExitStack() as stack:
         for process in processes:
-            out, err = process.communicate(timeout=timeout)
+            stack.enter_context(process)
+            stack.callback(process.kill)
+        for process in processes:
+            out, err = process.communicate(timeout=120)
             found.append((process.returncode, [line.split() for line in out.splitlines()], err.strip()))
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
     return found
+
+
+@pytest.fixture
+def enter(monkeypatch):
+    """Be in a container of a v1 job."""
+
+    def environment(job, index):
+        for name, value in v1(job, "worker", index).items():
+            monkeypatch.setenv(name, value)
+
+    return environment
 
 
 CASES = [
@@ -102,12 +112,8 @@ def test_a_meeting(case):
 def test_no_task_passes_before_the_last_one_has_come(environment):
     """Eight tasks, one of them late."""
     job = roles(8)
-    ended = results(
-        [
-            start(environment(job, "worker", index, **({"LATE": "1.5"} if index == 5 else {})))
-            for index in range(8)
-        ]
-    )
+    late = {5: {"LATE": "1.5"}}
+    ended = results([start(environment(job, "worker", n, **late.get(n, {}))) for n in range(8)])
     assert [code for code, _, _ in ended] == [0] * 8, ended
     came = max(float(lines[0][1]) for _, lines, _ in ended)
     passed = min(float(lines[0][2]) for _, lines, _ in ended)
@@ -126,11 +132,10 @@ def test_a_task_that_dies_while_it_waits_is_named():
 
 
 @pytest.mark.slow
-def test_a_task_that_meets_itself(monkeypatch):
+def test_a_task_that_meets_itself(monkeypatch, enter):
     """Linux connects a socket to itself when it picks the port it calls, on the same host, as its own."""
     job = roles(2)
-    for name, value in v1(job, "worker", 1).items():
-        monkeypatch.setenv(name, value)
+    enter(job, 1)
     connect, own = socket.create_connection, []
 
     def connect_to_itself(address, timeout):
@@ -160,32 +165,23 @@ def test_strangers_at_the_port_do_no_harm():
     first = start(v1(job, "worker", 0))
     address = ("127.0.0.1", job[0].ports[0]["http"][0])
     with ExitStack() as stack:
-        for said in (
-            b"",
-            b"GET / HTTP/1.1\r\n\r\n",
-            b'["other", "ready", 1]\n',
-            b'["train", "ready", 7]\n',
-            b"5\n",
-            b"null\n",
-            b"[" * 4000 + b"\n",
-            b"x" * 9000,
-        ):
+        other_tasks = b'["other", "ready", 1]\n', b'["train", "ready", 7]\n'
+        others = b"", b"GET / HTTP/1.1\r\n\r\n", b"5\n", b"null\n", b"[" * 4000 + b"\n", b"x" * 9000
+        for said in (*other_tasks, *others):
             stranger = wait_until(lambda: connection_to(address))
             stack.enter_context(stranger).sendall(said)
         ended = results([first, start(v1(job, "worker", 1))])
     assert [code for code, _, _ in ended] == [0, 0], ended
 
 
-def test_a_job_of_one_task_does_not_wait(monkeypatch):
-    for name, value in v1(roles(1), "worker", 0).items():
-        monkeypatch.setenv(name, value)
+def test_a_job_of_one_task_does_not_wait(enter):
+    enter(roles(1), 0)
     barrier("alone", timeout=0)
 
 
-def test_a_port_in_use_is_named(monkeypatch):
+def test_a_port_in_use_is_named(enter):
     job = roles(2)
-    for name, value in v1(job, "worker", 0).items():
-        monkeypatch.setenv(name, value)
+    enter(job, 0)
     with socket.socket() as other:
         other.bind(("127.0.0.1", job[0].ports[0]["http"][0]))
         other.listen()

@@ -15,13 +15,14 @@ from luigi_pai.jobspec.containers import RUNTIME_FILE
 from luigi_pai.runtime import VARIABLES
 
 PAGE = (ROOT / "docs" / "container.md").read_text()
-ROLES = [
-    Role(
-        "My_Worker",
-        ["10.0.0.2", "10.0.0.3"],
-        [{"http": [1001], "ssh": [1002]}, {"http": [1011], "ssh": [1012]}],
-    )
-]
+PORTS = [{"http": [1001], "ssh": [1002]}, {"http": [1011], "ssh": [1012]}]
+ROLES = [Role("My_Worker", ["10.0.0.2", "10.0.0.3"], PORTS)]
+
+
+def run(program, snippet, environ, **options):
+    """Return what a snippet of the page prints."""
+    command = [*program, snippet]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True, **options).stdout
 
 
 def cell(names):
@@ -41,25 +42,15 @@ def test_the_table_has_every_variable():
 def test_the_snippets_say_the_same_on_both(environment, language):
     snippet = re.search(rf"## In bash.*?```{language}\n(.*?)```", PAGE, re.DOTALL)[1]
     program = [sys.executable, "-c"] if language == "python" else ["bash", "-euc"]
-    run = subprocess.run(
-        [*program, snippet],
-        env={"PATH": os.environ["PATH"], **environment(ROLES, "My_Worker", 1)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert run.stdout == "train: My_Worker 1 of 2, the first is at 10.0.0.2, port 1001\n", run.stderr
+    environ = {"PATH": os.environ["PATH"], **environment(ROLES, "My_Worker", 1)}
+    said = run(program, snippet, environ)
+    assert said == "train: My_Worker 1 of 2, the first is at 10.0.0.2, port 1001\n"
 
 
 def test_the_first_snippet_runs(tmp_path):
     (tmp_path / "pai_runtime.py").write_bytes(RUNTIME_FILE.read_bytes())
     snippet = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
-    run = subprocess.run(
-        [sys.executable, "-c", snippet],
-        env=v2(ROLES, "My_Worker", 1),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout.splitlines() == [
+    said = run([sys.executable, "-c"], snippet, v2(ROLES, "My_Worker", 1), cwd=tmp_path)
+    assert said.splitlines() == [
         "train 1", "My_Worker 1 2", "1 2", "My_Worker[0] 10.0.0.2:1001", "My_Worker[1] 10.0.0.3:1011",
     ]  # fmt: skip

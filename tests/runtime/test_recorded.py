@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from job_cases import cases
 from local_client import LocalClient, unique
 from protocol_client import ProtocolClient
 
@@ -15,21 +16,7 @@ pytestmark = pytest.mark.slow
 
 SHOW = "python -c 'import json, os; print(json.dumps(dict(os.environ)))'"
 NEVER = {"minFailedTaskCount": None, "minSucceededTaskCount": None}
-PROTOCOL = {
-    "protocolVersion": 2,
-    "type": "job",
-    "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "python"}],
-    "taskRoles": {
-        role: {
-            "dockerImage": "image",
-            "instances": count,
-            "completion": {"minFailedInstances": 1, "minSucceededInstances": -1},
-            "commands": [SHOW],
-            "resourcePerInstance": {"cpu": 2, "memoryMB": 300, "gpu": 0, "ports": {"tf": 2, "my_label": 1}},
-        }
-        for role, count in (("worker", 2), ("ps", 1))
-    },
-}
+PROTOCOL = cases("runtime")["protocol"]
 
 
 class TwoRoles(PaiTask):

@@ -62,12 +62,11 @@ def reports_in(folder):
 def test_a_line_for_each_report(inside, tmp_path):
     """In a folder that a mount has: written at once, appended to what an earlier submission wrote."""
     inside(v2(ALONE, "main", 0, job="train__attempt2", PAI_OUTPUT_DIR=str(tmp_path)))
-    file = tmp_path / "_reports" / "main-0.jsonl"
-    file.parent.mkdir()
-    file.write_text('{"step": 0}\n')
+    (tmp_path / "_reports").mkdir()
+    (tmp_path / "_reports" / "main-0.jsonl").write_text('{"step": 0}\n')
     report(step=1, steps=4, loss=0.5)
     report(step=2, steps=4, loss=0.25, note="ü", attempt="mine", time="later")
-    first, second, third = map(json.loads, file.read_text().splitlines())
+    first, second, third = map(json.loads, reports_in(tmp_path))
     assert first == {"step": 0}
     assert isinstance(second.pop("time"), float)
     assert second == {"attempt": 2, "step": 1, "steps": 4, "loss": 0.5}
@@ -223,13 +222,12 @@ def test_an_environment_that_contradicts_itself(inside, capsys, wrong):
 
 def test_a_line_that_was_cut_off(inside, tmp_path):
     """By a full disk, or as the process was killed: the next one begins on a line of its own."""
-    file = tmp_path / "_reports" / "main-0.jsonl"
-    file.parent.mkdir()
-    file.write_text('{"step": 0}\n{"ste')
+    (tmp_path / "_reports").mkdir()
+    (tmp_path / "_reports" / "main-0.jsonl").write_text('{"step": 0}\n{"ste')
     inside({"PAI_OUTPUT_DIR": str(tmp_path)})
     report(step=1)
     report(step=2)
-    lines = file.read_text().splitlines()
+    lines = reports_in(tmp_path)
     assert lines[:2] == ['{"step": 0}', '{"ste']
     assert [json.loads(line)["step"] for line in lines[2:]] == [1, 2]
 

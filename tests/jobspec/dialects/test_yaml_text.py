@@ -261,31 +261,7 @@ def test_a_version_that_a_number_shortens_is_remarked():
 # ---------------------------------------------------------------- written
 
 
-LAYOUT = """\
-name: job_1
-version: '1.0'
-'on': 'yes'
-commands:
-  - python train.py --lr 0.1
-  - |
-    set -e
-    echo 'a' # b
-  - |-
-    two
-    lines
-  - wget <% $data.uri[0] %>
-nested:
-  empty: {}
-  none: []
-  list:
-    - - a
-    - - b: 1
-        c:
-          - true
-          - null
-text: 'it''s: so'
-tab: "a\\tb"
-"""
+LAYOUT = CASES["layout"]
 
 
 def test_what_is_written_is_readable():
