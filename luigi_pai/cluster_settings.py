@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.config_file import (
     SECTION,
     configuration,
-    has_key,
     misspelled_sections,
-    read_value,
-    section_of_key,
     unknown_keys,
     unreadable_files,
     unset_variables,
@@ -36,14 +33,14 @@ def section_values(section: str, given: Container[str] = ()) -> dict[str, Any]:
             contains no values, because a value may be a password.
         configparser.Error: A configuration file cannot be parsed.
     """
-    configuration()  # raises errors about files, which do not belong to a key
+    now = configuration()  # raises errors about files, which do not belong to a key
     values, problems = {}, []
     for key, setting in SETTINGS.items():
         if key in given:
             continue
-        source = section_of_key(section, key)
+        source = now.source(section, key)
         try:
-            values[key] = read_value(source, key)
+            values[key] = now.read(source, key)
         except configparser.Error as error:
             if type(error).__name__ == "InterpolationMissingEnvvarError":
                 problems.append(f"{key} needs {unset_variables(source, key)}; set it, or write the value")
@@ -64,7 +61,7 @@ def _error(section: str, problems: list[str]) -> ConfigError:
 def _sourced(section: str, problem: str) -> str:
     """Return a problem. If its key is read from another section, add that section after the key."""
     key, blank, rest = problem.partition(" ")
-    is_other = key in SETTINGS and section_of_key(section, key) != section
+    is_other = key in SETTINGS and configuration().source(section, key) != section
     return f"{key} of [{SECTION}]{blank}{rest}" if is_other else problem
 
 
@@ -119,11 +116,15 @@ class ClusterSettings(Settings):
             ConfigError: Values are invalid. The message names each key and valid values.
         """
         self._warn_of_unknown_keys()
-        problems = [*unreadable_files(self.section), *misspelled_sections()]
+        now, problems = configuration(), [*unreadable_files(self.section), *misspelled_sections()]
         for key, setting in SETTINGS.items():
             value = getattr(self, key)
             if value is setting.default:
-                if setting.required and self.section != SECTION and not has_key(self.section, key):
+                if (
+                    setting.required
+                    and self.section != SECTION
+                    and not now.has_key(self.section, key)
+                ):
                     problems.append(f"{key} is not set; write {setting.required}")
             elif setting.required and not value:
                 problems.append(f"{key} is empty; write {setting.required}")

@@ -163,7 +163,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
         kind = cls if section == SECTION else _settings_of(section)
         kept = configuration().kept
         if kind not in kept:
-            settings = kind()
+            settings = kind(**section_values(section))  # without values, Luigi would read them twice
             settings.check()
             if settings.console == "quiet":
                 from luigi_pai.console import install  # noqa: PLC0415  few processes need it

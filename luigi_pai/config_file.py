@@ -58,8 +58,9 @@ class Configuration:
         kept: Objects that were created from the configuration. They are dropped when it changes.
     """
 
-    def __init__(self, parser: object, options: CmdlineParser | None, written: _Written) -> None:
+    def __init__(self, parser: Any, options: CmdlineParser | None, written: _Written) -> None:
         self.options = options
+        self._given = {} if options is None else vars(options.known_args)  # OpenPai_KEY -> value
         self.written = copy.deepcopy(written)
         self.parser = parser
         sections, self.shared = self.written
@@ -67,6 +68,30 @@ class Configuration:
         names = _ENVIRONMENT.findall(repr(self.written))
         self.variables = [(name, os.environ.get(name)) for name in names]
         self.kept: dict[Any, Any] = {}
+
+    def has_key(self, section: str, key: str) -> bool:
+        """Return whether a section itself has a key; keys of [DEFAULT] do not count."""
+        keys = self.sections.get(section, {})
+        return key in keys or key.replace("_", "-") in keys
+
+    def source(self, section: str, key: str) -> str:
+        """Return the section from which a key of a section is read, which may be ``OpenPai`` instead."""
+        is_own = section == SECTION or SETTINGS[key].scope is Scope.CLUSTER
+        is_own = is_own or (self.has_key(section, key) and not self._given.get(f"{SECTION}_{key}"))
+        return section if is_own else SECTION
+
+    def read(self, section: str, key: str) -> Any:
+        """Read a setting like Luigi: from its command line, luigi.cfg, or else the default.
+
+        Raises:
+            ValueError: The value cannot be parsed; the message may contain it.
+            configparser.Error: The value contains a single ``%``, or an environment variable that is not set.
+        """
+        setting, given = SETTINGS[key], self._given.get(f"{section}_{key}")
+        try:
+            return setting.kind.parse(given or self.parser.get(section, key))
+        except (configparser.NoSectionError, configparser.NoOptionError, KeyError):
+            return setting.default
 
 
 _latest: Configuration | None = None
@@ -99,21 +124,6 @@ def _parser() -> Any:
     """Return Luigi's parser if Luigi is loaded; otherwise a parser that has read the same files."""
     luigis = sys.modules.get("luigi.configuration")
     return luigi_cfg.parser() if luigis is None else luigis.get_config()
-
-
-def read_value(section: str, key: str) -> Any:
-    """Read a setting like Luigi: from its command line, luigi.cfg, or else the default.
-
-    Raises:
-        ValueError: The value cannot be parsed; the message may contain it.
-        configparser.Error: The value contains a single ``%``, or an environment variable that is not set.
-    """
-    setting = SETTINGS[key]
-    given = _given_to_luigi(section, key)
-    try:
-        return setting.kind.parse(given or _parser().get(section, key))
-    except (configparser.NoSectionError, configparser.NoOptionError, KeyError):
-        return setting.default
 
 
 def files_read() -> list[str]:
@@ -153,7 +163,7 @@ def configured_secrets() -> set[str]:
 
 def unreadable_files(section: str) -> list[str]:
     """Return a problem for each unreadable file if a section has no ``pai_url``, which may be in it."""
-    files = [] if has_key(section, "pai_url") else files_read()
+    files = [] if configuration().has_key(section, "pai_url") else files_read()
     return [
         f"pai_url is not set: {file} may not be read by you; change its mode with chmod u+r"
         for file in files
@@ -197,7 +207,7 @@ def addressed(error: PaiApiError, cluster: str | None = None) -> PaiApiError:
     if isinstance(error, JobNotFound) or error.mocked or str(error).startswith("pai_url is not set"):
         return error
     section, files = chosen_section(cluster), files_read()
-    if has_key(section, "pai_url"):
+    if configuration().has_key(section, "pai_url"):
         return error
     there = missing_section(section) or f"[{section}] of {', '.join(files)} does not have it"
     unset = f"pai_url is not set: {there}"
@@ -249,19 +259,6 @@ def cluster_option(section: str) -> str:
     return f" --cluster {shlex.quote(name)}" if name else ""
 
 
-def _given_to_luigi(section: str, key: str) -> Any:
-    """Return the value of ``--OpenPai-KEY`` on Luigi's command line; None if there is none."""
-    options = configuration().options
-    return None if options is None else getattr(options.known_args, f"{section}_{key}", None)
-
-
-def section_of_key(section: str, key: str) -> str:
-    """Return the section from which a key of a section is read, which may be ``OpenPai`` instead."""
-    is_own = section == SECTION or SETTINGS[key].scope is Scope.CLUSTER
-    is_own = is_own or (has_key(section, key) and not _given_to_luigi(SECTION, key))
-    return section if is_own else SECTION
-
-
 def misspelled_sections() -> list[str]:
     """Return a problem for each section similar to [OpenPai], such as [openpai]; none if [OpenPai] exists."""
     sections = () if SECTION in configuration().sections else configuration().sections
@@ -289,12 +286,6 @@ def unknown_keys(section: str) -> dict[str, str]:
             similar = difflib.get_close_matches(name.lower(), SETTINGS, n=1)
             found[key] = f"did you mean {similar[0]}?" if similar else "it has no effect"
     return found
-
-
-def has_key(section: str, key: str) -> bool:
-    """Return whether a section itself has a key; keys of [DEFAULT] do not count."""
-    own = configuration().sections.get(section, {})
-    return key in own or key.replace("_", "-") in own
 
 
 def unset_variables(section: str, key: str) -> str:

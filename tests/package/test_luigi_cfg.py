@@ -58,7 +58,7 @@ for name, (folder, variables) in json.load(sys.stdin).items():
     os.environ.update(variables)
     theirs = read(luigis, lambda key, parameter: parameter.task_value("OpenPai", key))
     loaded, config_file._parser = config_file._parser, without_luigi
-    ours = read(without_luigi, lambda key, _parameter: config_file.read_value("OpenPai", key))
+    ours = read(without_luigi, lambda key, _parameter: config_file.configuration().read("OpenPai", key))
     config_file._parser = loaded
     results[name] = ours, theirs
     for variable in variables:
