@@ -120,11 +120,7 @@ class ClusterSettings(Settings):
         for key, setting in SETTINGS.items():
             value = getattr(self, key)
             if value is setting.default:
-                if (
-                    setting.required
-                    and self.section != SECTION
-                    and not now.has_key(self.section, key)
-                ):
+                if setting.required and self.section != SECTION and not now.has_key(self.section, key):
                     problems.append(f"{key} is not set; write {setting.required}")
             elif setting.required and not value:
                 problems.append(f"{key} is empty; write {setting.required}")
