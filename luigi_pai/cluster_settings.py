@@ -140,9 +140,9 @@ class ClusterSettings(Settings):
         from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as in cluster()
 
         for key, advice in unknown_keys(self.section).items():
-            said = ("unknown key", self.section, key)
-            if not CLUSTERS.cache.get(said):
-                CLUSTERS.cache.put(said, value=True)
+            once = ("unknown key", self.section, key)
+            if not CLUSTERS.cache.get(once):
+                CLUSTERS.cache.put(once, value=True)
                 logger.warning("[%s] in luigi.cfg: unknown key %r; %s", self.section, key, advice)
 
 

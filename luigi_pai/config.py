@@ -124,8 +124,8 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = {key: value for key, value in self.param_kwargs.items() if not SETTINGS[key].is_secret}
-        return functools.partial(type(self), **given), ()
+        public = {key: value for key, value in self.param_kwargs.items() if not SETTINGS[key].is_secret}
+        return functools.partial(type(self), **public), ()
 
     def __copy__(self) -> OpenPai:
         return self  # settings never change
@@ -158,7 +158,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
             ConfigError: There is no such section, or a setting is invalid.
         """
         if cluster is not None and not isinstance(cluster, str):
-            return cluster.settings or cls._of(cluster)
+            return cluster.settings or cls._for_cluster(cluster)
         section = chosen_section(cluster)
         kind = cls if section == SECTION else _settings_of(section)
         kept = configuration().kept
@@ -174,12 +174,12 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
         return current
 
     @classmethod
-    def _of(cls, cluster: Cluster) -> OpenPai:
+    def _for_cluster(cls, cluster: Cluster) -> OpenPai:
         """Return the settings of a Cluster that the user constructed."""
-        own = {key: each.default for key, each in SETTINGS.items() if each.scope is Scope.CLUSTER}
-        own |= {"pai_url": cluster.url, "username": cluster.username}
-        own["api_version"] = cluster.book.api.detector.given or "auto"
-        settings: OpenPai = type.__call__(cls, **own)  # not from Luigi's cache of equal objects
+        values = {key: each.default for key, each in SETTINGS.items() if each.scope is Scope.CLUSTER}
+        values |= {"pai_url": cluster.url, "username": cluster.username}
+        values["api_version"] = cluster.book.api.detector.given or "auto"
+        settings: OpenPai = type.__call__(cls, **values)  # not from Luigi's cache of equal objects
         settings._made_for, cluster.settings = cluster, settings
         return settings
 

@@ -151,9 +151,9 @@ def configured_secrets() -> set[str]:
     """
     found = set[str]()
     now = configuration()
-    for section, own in now.sections.items():
+    for section, keys in now.sections.items():
         is_cluster = section == SECTION or section.startswith(_PREFIX)
-        for key, value in {**now.shared, **own}.items():
+        for key, value in {**now.shared, **keys}.items():
             is_secret = is_cluster and key in SETTINGS and SETTINGS[key].is_secret
             if is_secret or _SECRET_OF_OTHERS.fullmatch(key):
                 filled = _ENVIRONMENT.sub(lambda match: os.environ.get(match[1], ""), str(value))
@@ -268,13 +268,13 @@ def misspelled_sections() -> list[str]:
 
 def misspelled_clusters() -> dict[str, str]:
     """Return a dict from the correct name of each misspelled section [OpenPai:NAME] to advice."""
-    wrong = {}
+    advice = {}
     for section in configuration().sections:
         match = _SIMILAR.fullmatch(section)
         right = f"{_PREFIX}{match[1].strip()}" if match else section
         if section != right:
-            wrong[right] = f"rename [{section}] to [{right}]"
-    return wrong
+            advice[right] = f"rename [{section}] to [{right}]"
+    return advice
 
 
 def unknown_keys(section: str) -> dict[str, str]:

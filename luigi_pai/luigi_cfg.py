@@ -89,9 +89,9 @@ def parser() -> Any:
         configparser.Error: A file cannot be parsed.
     """
     default = os.environ.get("LUIGI_CONFIG_PARSER", "cfg")
-    is_toml, given = default == _TOML, os.environ.get("LUIGI_CONFIG_PATH", "")
-    ending = Path(given).suffix[1:]
+    is_toml, path = default == _TOML, os.environ.get("LUIGI_CONFIG_PATH", "")
+    ending = Path(path).suffix[1:]
     paths = list(_PATHS[_TOML if is_toml else "cfg"])
-    if os.path.isfile(given) and ((ending == _TOML) == is_toml or ending not in _FORMATS):  # noqa: PTH113
-        paths.append(given)
+    if os.path.isfile(path) and ((ending == _TOML) == is_toml or ending not in _FORMATS):  # noqa: PTH113
+        paths.append(path)
     return _TomlParser(paths) if is_toml else _CfgParser(paths)

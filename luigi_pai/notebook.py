@@ -39,17 +39,17 @@ def is_notebook() -> bool:
 
 
 class Link(str):  # noqa: SLOT000  a string with an additional attribute
-    """The text of a link.
+    """The label of a link.
 
     Attributes:
-        url: The target of the link; if its scheme is not http or https, only the text is shown.
+        url: The target of the link; if its scheme is not http or https, only the label is shown.
     """
 
     url: str
 
-    def __new__(cls, text: str, url: str) -> Self:
+    def __new__(cls, label: str, url: str) -> Self:
         """Return a link."""
-        link = super().__new__(cls, text)
+        link = super().__new__(cls, label)
         link.url = url
         return link
 
@@ -60,7 +60,7 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str =
     Args:
         titles: The titles of the columns.
         rows: For each row, a string for each column; a ``Link`` becomes an HTML link.
-        note: The text below the table.
+        note: A note below the table.
     """
     head = "".join(f'<th style="text-align:left">{_escaped(title)}</th>' for title in titles)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
@@ -69,34 +69,34 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str =
     return f'<div style="overflow-x:auto">{table}</div>{below}'
 
 
-def _cell(text: str) -> str:
-    shown = _escaped(text)
-    if isinstance(text, Link) and text.url.startswith(_SCHEMES):
-        shown = f'<a href="{_escaped(text.url)}" target="_blank" rel="noopener">{shown}</a>'
-    colour = f";color:{_COLOURS[text]}" if text in _COLOURS else ""
+def _cell(string: str) -> str:
+    shown = _escaped(string)
+    if isinstance(string, Link) and string.url.startswith(_SCHEMES):
+        shown = f'<a href="{_escaped(string.url)}" target="_blank" rel="noopener">{shown}</a>'
+    colour = f";color:{_COLOURS[string]}" if string in _COLOURS else ""
     return f'<td style="text-align:left;max-width:40ch;overflow-wrap:break-word{colour}">{shown}</td>'
 
 
-def _escaped(text: str) -> str:
-    return html.escape(printable(text))
+def _escaped(string: str) -> str:
+    return html.escape(printable(string))
 
 
 class Drawing:
-    """A line of text with a progress bar in the output of the running cell."""
+    """A line with a progress bar in the output of the running cell."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
-    def draw(self, text: str, done: float | None = None) -> None:
+    def draw(self, line: str, done: float | None = None) -> None:
         """Draw the line, which replaces the line from the previous call.
 
         Args:
-            text: The line.
+            line: The line.
             done: The progress from 0 to 1; if None, no bar is drawn.
         """
         ipython: Any = import_module("IPython.display")
         bar = "" if done is None else f'<progress value="{done:.3f}" style="width:20em"></progress> '
-        shown = ipython.HTML(f"<div>{bar}{_escaped(text)}</div>")
+        shown = ipython.HTML(f"<div>{bar}{_escaped(line)}</div>")
         if self._handle is None:
             self._handle = ipython.display(shown, display_id=True)
         else:

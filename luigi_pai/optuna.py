@@ -75,10 +75,10 @@ def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]], swe
     refused: list[str] = []
 
     def recorded(trial: FrozenTrial, name: str, distribution: BaseDistribution, proposed: Any) -> Any:
-        if name not in (own := known.get(trial.number, {})):
+        if name not in (params := known.get(trial.number, {})):
             return proposed
         try:
-            value = distribution.to_external_repr(distribution.to_internal_repr(own[name]))
+            value = distribution.to_external_repr(distribution.to_internal_repr(params[name]))
             optuna.trial.create_trial(value=0.0, params={name: value}, distributions={name: distribution})
         except (ValueError, TypeError, ArithmeticError, LookupError) as error:
             if not refused:
@@ -113,10 +113,10 @@ def _valid_notes(notes: Iterable[Any]) -> Iterator[_Note]:
         )
         if isinstance(number, int) and isinstance(params, dict):
             reported = values.items() if isinstance(values, dict) else ()
-            own = {
+            valid = {
                 int(step): value for step, value in reported if _STEP.fullmatch(step) and _is_number(value)
             }
-            yield _Note(number, params, own)
+            yield _Note(number, params, valid)
 
 
 def _is_number(value: object) -> bool:
@@ -201,8 +201,8 @@ class OptunaSweep(PaiSweep):
             if not isinstance(task, JobTask):
                 raise TypeError(f"point() returned {task!r:.60}; return a task")
             if number == 1 and not trial.params:
-                text = "point() suggests no value with its trial, so all trials are the same point"
-                logger.warning("%s: %s: call trial.suggest_float() or the like", self.name, text)
+                problem = "point() suggests no value with its trial, so all trials are the same point"
+                logger.warning("%s: %s: call trial.suggest_float() or the like", self.name, problem)
             self._open.setdefault(task.task_id, []).append(trial)
             if number not in known:
                 self._changed[number] = trial
@@ -244,8 +244,8 @@ class OptunaSweep(PaiSweep):
     @property
     def _objectives(self) -> list[Best]:
         """The columns to optimise."""
-        given = self.direction
-        return [Best(text) for text in ([given] if isinstance(given, str) else given)]
+        directions = [self.direction] if isinstance(self.direction, str) else self.direction
+        return [Best(direction) for direction in directions]
 
     def _values(self, trial: optuna.Trial) -> dict[int, float]:
         """Return the reported values of a trial by step."""
@@ -257,9 +257,9 @@ class OptunaSweep(PaiSweep):
 
     def _problems(self) -> Iterable[Problem]:
         for name in ("sampler", "pruner"):
-            if not callable(own := getattr(self, name)):
-                text = f"is a method: write def {name}(self): return {type(own).__name__}(...)"
-                yield Problem(name, text)
+            if not callable(value := getattr(self, name)):
+                problem = f"is a method: write def {name}(self): return {type(value).__name__}(...)"
+                yield Problem(name, problem)
                 return
         try:
             count = len(self._objectives)

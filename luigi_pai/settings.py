@@ -109,7 +109,7 @@ def tls_verify(value: object) -> bool | str:
 
 def split_urls(value: str | None) -> tuple[str, ...]:
     """Return the URLs in a setting that accepts several."""
-    return tuple(one.strip() for one in re.split("[;,]", value or "") if one.strip())
+    return tuple(url.strip() for url in re.split("[;,]", value or "") if url.strip())
 
 
 def words_of(value: object) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, plain_failures
 from luigi_pai.cli.job_argument import connect, on_cluster
-from luigi_pai.cli.tables import coloured, json_option, show, table, tell
+from luigi_pai.cli.tables import coloured, echo, json_option, show, table
 from luigi_pai.jobspec.demand import Resources, VirtualCluster
 from luigi_pai.redaction import printable, wrapped
 
@@ -52,24 +52,24 @@ def _virtual_clusters(cluster: Cluster) -> list[VirtualCluster]:
     return [dataclasses.replace(each, jobs_waiting=waiting[each.name]) for each in found]
 
 
-def _row(of: VirtualCluster, *, with_share: bool) -> list[str]:
-    waiting = "" if of.jobs_waiting is None else str(of.jobs_waiting)
-    share = [f"{of.load or 0:.0f} of {of.share or 0:.0f} %"] if with_share else []
-    return [of.name, *(_amount(of, resource) for resource in _RESOURCES), waiting, *share]
+def _row(found: VirtualCluster, *, with_share: bool) -> list[str]:
+    waiting = "" if found.jobs_waiting is None else str(found.jobs_waiting)
+    share = [f"{found.load or 0:.0f} of {found.share or 0:.0f} %"] if with_share else []
+    return [found.name, *(_amount(found, resource) for resource in _RESOURCES), waiting, *share]
 
 
-def _facts(of: VirtualCluster) -> dict[str, Any]:
-    parts = {"total": of.total, "used": of.used, "free": of.free}
+def _facts(found: VirtualCluster) -> dict[str, Any]:
+    parts = {"total": found.total, "used": found.used, "free": found.free}
     resources = {
         resource: {key: getattr(part, resource) for key, part in parts.items()} for resource in _RESOURCES
     }
-    rest = {"share_percent": of.share, "load_percent": of.load, "jobs_waiting": of.jobs_waiting}
-    return {"name": of.name, **resources, **rest}
+    rest = {"share_percent": found.share, "load_percent": found.load, "jobs_waiting": found.jobs_waiting}
+    return {"name": found.name, **resources, **rest}
 
 
-def _amount(of: VirtualCluster, resource: str) -> str:
+def _amount(found: VirtualCluster, resource: str) -> str:
     """Return ``3 of 8 free``, or ``5 in use`` if there is no total; empty if there is no number at all."""
-    amounts = [getattr(part, resource) for part in (of.total, of.used, of.free)]
+    amounts = [getattr(part, resource) for part in (found.total, found.used, found.free)]
     unit = ""
     if resource == "memory_mb":
         unit = " GiB"
@@ -110,4 +110,4 @@ def _print(check: Check) -> None:
     lines = f"{_MARGIN}{check.name}: {printable(check.text)}"
     click.echo(f"{state}  {wrapped(lines, sys.stdout).lstrip()}")
     if check.mend:
-        tell(f"{_MARGIN}{check.mend}")
+        echo(f"{_MARGIN}{check.mend}")

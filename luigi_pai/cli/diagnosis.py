@@ -117,9 +117,9 @@ def _configuration() -> Iterator[Check]:
         yield Check("configuration", "warn", f"[{section}] has a key {key!r}, which does not exist", advice)
     how = "token" if settings.token else "password" if settings.password else None
     if how is None:
-        text = f"[{section}] has neither password nor token for user {settings.username}"
-        text = missing_section(section) or text
-        yield Check("configuration", "fail", text, "write password = ... or token = ...")
+        problem = f"[{section}] has neither password nor token for user {settings.username}"
+        problem = missing_section(section) or problem
+        yield Check("configuration", "fail", problem, "write password = ... or token = ...")
         return
     yield Check("configuration", "ok", f"{settings.pai_url}, user {settings.username}, by {how}")
 
@@ -149,8 +149,8 @@ def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
         try:
             addresses = sorted({entry[4][0] for entry in socket.getaddrinfo(host, port)})
         except OSError as error:
-            text = f"{host} has no address: {error.strerror or error}"
-            yield Check("network", "fail", text, "check the host in pai_url, VPN and DNS")
+            problem = f"{host} has no address: {error.strerror or error}"
+            yield Check("network", "fail", problem, "check the host in pai_url, VPN and DNS")
             return None
         yield Check("network", "ok", f"{host} is {', '.join(map(str, addresses[:3]))}")
     try:
@@ -161,8 +161,8 @@ def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
     yield Check("network", "ok", f"{parts.scheme}://{parts.netloc} answers")
     if greeting.skew is not None and abs(greeting.skew) > _MOST_SKEW:
         ahead = "behind" if greeting.skew > 0 else "ahead of"
-        text = f"this machine's clock is {abs(greeting.skew):.0f} s {ahead} the server's"
-        yield Check("clock", "warn", text, "set it by NTP: tokens are signed with times")
+        problem = f"this machine's clock is {abs(greeting.skew):.0f} s {ahead} the server's"
+        yield Check("clock", "warn", problem, "set it by NTP: tokens are signed with times")
     elif greeting.skew is not None:
         yield Check("clock", "ok", "agrees with the server's")
     return greeting
@@ -198,18 +198,18 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
         state = "ok" if left > 0 else "warn"
         yield Check("limits", state, f"{name}: {left} requests left in the next {seconds:.0f} s")
     if limits and Kind.SUBMIT.value not in limits:
-        text = f"{Kind.SUBMIT.value}: 60 an hour by default; the response to a submission shows the rest"
-        yield Check("limits", "ok", text)
+        message = f"{Kind.SUBMIT.value}: 60 an hour by default; the response to a submission shows the rest"
+        yield Check("limits", "ok", message)
 
 
 def _login(settings: OpenPai, life: float | None, *, is_checked: bool, is_ltp: bool) -> Check:
     if settings.token and settings.token.count(".") != _DOTS:
-        text = "the token is incomplete: tokens of OpenPAI have three parts, separated by dots"
-        return Check("login", "warn", text, "copy it again from your profile page of the web portal")
+        problem = "the token is incomplete: tokens of OpenPAI have three parts, separated by dots"
+        return Check("login", "warn", problem, "copy it again from your profile page of the web portal")
     who = f"as {settings.username}" if is_checked or not settings.token else _NOT_CHECKED
     if is_ltp and not settings.token:
-        text = f"{who}, by a password, which LTP may later refuse"
-        return Check("login", "warn", text, "make an application token on your profile page: token = ...")
+        problem = f"{who}, by a password, which LTP may later refuse"
+        return Check("login", "warn", problem, "make an application token on your profile page: token = ...")
     if life is None:
         return Check("login", "ok", f"{who}; the token does not say how long it lives")
     if life <= 0:
@@ -258,32 +258,32 @@ def _files(settings: OpenPai, image: str | None) -> Iterator[Check]:
     if settings.storage:
         yield from _to_first_error("storage", _storage(settings, Storage.from_config(cluster), image))
     elif account is None:
-        text = "neither storage nor webhdfs_url is set: outputs and completion flags cannot be kept there"
-        yield Check("files", "warn", text, f"write storage = NAME; {_NO_STORAGE}")
+        problem = "neither storage nor webhdfs_url is set: outputs and completion flags cannot be kept there"
+        yield Check("files", "warn", problem, f"write storage = NAME; {_NO_STORAGE}")
 
 
 def _hdfs(settings: OpenPai, account: HdfsAccount, fs: WebHdfs) -> Iterator[Check]:
     fs.exists("/")
     yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
     if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
-        text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
-        yield Check("hdfs", "warn", text, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is")
+        problem = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
+        yield Check("hdfs", "warn", problem, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is")
     yield _writes("hdfs", fs, "/tmp", _DATANODES)  # noqa: S108  on HDFS
 
 
 def _storage(settings: OpenPai, fs: Storage, image: str | None) -> Iterator[Check]:
     here, facts = fs.local_path("/"), settings.cluster().server.storage(fs.name)
     mount = settings.cluster().storage
-    what = " ".join(filter(None, (facts.type, facts.source)))
+    source = " ".join(filter(None, (facts.type, facts.source)))
     there = "" if mount is None else f", and {mount.mount().path} in jobs"
-    yield Check("storage", "ok", f"{fs.name} ({what}) is {here} here{there}")
-    own = mount_of(here)
+    yield Check("storage", "ok", f"{fs.name} ({source}) is {here} here{there}")
+    disk = mount_of(here)
     if is_on_own_disk(here, facts.source):
-        text = f"{here} is on the disk of this machine, so {fs.name} may not be mounted there"
-        yield Check("storage", "warn", text, "see the output of findmnt, and set storage_path")
-    if own is not None and "blobfuse" in own.type + own.source:
-        text = "blobfuse caches files on each machine: two machines that run one task may submit it twice"
-        yield Check("storage", "warn", text, "run a task on one machine only, or use another storage")
+        problem = f"{here} is on the disk of this machine, so {fs.name} may not be mounted there"
+        yield Check("storage", "warn", problem, "see the output of findmnt, and set storage_path")
+    if disk is not None and "blobfuse" in disk.type + disk.source:
+        problem = "blobfuse caches files on each machine: two machines that run one task may submit it twice"
+        yield Check("storage", "warn", problem, "run a task on one machine only, or use another storage")
     yield _writes("storage", fs, "", "output_dir and results_dir can name folders of yours on it")
     if image is not None:
         yield from _to_first_error("storage", _in_a_job(settings, fs, image))
@@ -307,7 +307,7 @@ def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
             fs.rename_dont_move(f"{folder}/a", f"{folder}/b")
             with fs.open_reader(f"{folder}/b") as reader:
                 same = reader.read() == _WRITTEN
-            claimed = [create_once(fs, f"{folder}/c", text) for text in (b"1", b"2")]
+            claimed = [create_once(fs, f"{folder}/c", problem) for problem in (b"1", b"2")]
         finally:
             fs.remove(folder)
     except PaiError as error:
@@ -315,9 +315,9 @@ def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
     if not same:
         return Check(name, "fail", "the content read from a file differs from what was written")
     if claimed != [True, False]:
-        text = "two processes can create a file of one name, so that a job may be submitted twice"
+        problem = "two processes can create a file of one name, so that a job may be submitted twice"
         return Check(
-            name, "fail", text, "use another file system for output_dir; a blobfuse mount has this problem"
+            name, "fail", problem, "use another file system for output_dir; a blobfuse mount has this problem"
         )
     return Check(
         name, "ok", f"wrote, claimed, renamed, read and removed a file in {top or 'its root folder'}"
@@ -337,11 +337,11 @@ def _in_a_job(settings: OpenPai, fs: Storage, image: str) -> Iterator[Check]:
         end = job.wait(queue_timeout=_JOB_SECONDS, run_timeout=_JOB_SECONDS)
         found = read_small(fs, f"/{name}/there", len(_WRITTEN))
         if not end.succeeded:
-            text = f"job {name} does not see the files of this machine: {end.raw_state}"
-            yield Check("storage", "fail", text, f"luigi-pai logs {name}")
+            problem = f"job {name} does not see the files of this machine: {end.raw_state}"
+            yield Check("storage", "fail", problem, f"luigi-pai logs {name}")
         elif found is None:
-            text = f"the file that job {name} wrote is not in {fs.local_path(place)}"
-            yield Check("storage", "fail", text, "storage_path must be the folder that containers see")
+            problem = f"the file that job {name} wrote is not in {fs.local_path(place)}"
+            yield Check("storage", "fail", problem, "storage_path must be the folder that containers see")
         else:
             user = found.decode("ascii", "replace").strip()
             yield Check("storage", "ok", f"job {name} reads and writes the same files, as user {user}")

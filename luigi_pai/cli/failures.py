@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from luigi_pai.cli.tables import tell
+from luigi_pai.cli.tables import echo
 from luigi_pai.config_file import addressed
 from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiApiError, PaiError, ServerFault, SpecError
 
@@ -22,9 +22,9 @@ EXIT_USAGE = 2  # also an invalid configuration
 EXIT_UNREACHABLE = 3
 
 
-def complain(text: object) -> None:
+def complain(message: object) -> None:
     """Print a message on standard error, after the name of the command."""
-    tell(f"luigi-pai {click.get_current_context().info_name}: {text}", err=True)
+    echo(f"luigi-pai {click.get_current_context().info_name}: {message}", err=True)
 
 
 def give_up(why: object, code: int = EXIT_USAGE) -> NoReturn:

@@ -13,7 +13,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
-from luigi_pai.cli.tables import json_option, show, tell
+from luigi_pai.cli.tables import echo, json_option, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ def put(local: str, remote: str, *, jobs: int) -> None:
     with plain_failures("stopped; files on the cluster are complete, and the next put continues from there"):
         from luigi_pai.files import cluster_files, upload  # noqa: PLC0415  reads luigi.cfg, which may be invalid
 
-        tell(str(upload(cluster_files(path=remote), local, remote, jobs=jobs)))
+        echo(str(upload(cluster_files(path=remote), local, remote, jobs=jobs)))
 
 
 @click.command()
@@ -69,7 +69,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
             return
         files = cluster_files(path=remote)
         _check_pattern(files, remote)
-        tell(str(download(files, remote, local, jobs=jobs)))
+        echo(str(download(files, remote, local, jobs=jobs)))
 
 
 @click.command()

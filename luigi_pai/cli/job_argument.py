@@ -66,12 +66,12 @@ on_cluster = click.option(
 """The option ``--cluster`` of each command that uses a cluster."""
 
 
-def is_address(text: str) -> bool:
+def is_address(argument: str) -> bool:
     """Return whether a JOB argument is the URL of a job's page."""
-    return text.startswith(("http://", "https://"))
+    return argument.startswith(("http://", "https://"))
 
 
-def named(cluster: Cluster, text: str) -> str:
+def job_name(cluster: Cluster, argument: str) -> str:
     """Return the job name from a JOB argument, which is a name, the URL of a job's page, or ``@latest``.
 
     Raises:
@@ -79,41 +79,41 @@ def named(cluster: Cluster, text: str) -> str:
         ConfigError: the name has unprintable characters, or the URL is not a job's page, or the job
             of this page is another user's.
     """
-    if text == LATEST:
+    if argument == LATEST:
         jobs = [job for job in cluster.list() if job.created_ms is not None]
         if not jobs:
             raise JobNotFound(f"{cluster.username} has no job on {cluster.url}")
         return max(jobs, key=lambda job: job.created_ms or 0).name
-    if not text.isprintable():
-        raise ConfigError(f"{text!r} is not the name of a job: it has unprintable characters")
-    if not is_address(text):
-        return text
+    if not argument.isprintable():
+        raise ConfigError(f"{argument!r} is not the name of a job: it has unprintable characters")
+    if not is_address(argument):
+        return argument
     try:
-        query = parse_qs(urlsplit(text).query)
+        query = parse_qs(urlsplit(argument).query)
     except ValueError as error:
-        raise ConfigError(f"{text} is not the page of a job: {error}") from None
+        raise ConfigError(f"{argument} is not the page of a job: {error}") from None
     if "jobName" not in query:
-        raise ConfigError(f"{text} is not the page of a job: it has no jobName=")
+        raise ConfigError(f"{argument} is not the page of a job: it has no jobName=")
     user = query.get("username", [cluster.username])[0]
     if user != cluster.username:
         raise ConfigError(
-            f"{text} is a job of {user}, and [{cluster.section}] has username = {cluster.username}: "
+            f"{argument} is a job of {user}, and [{cluster.section}] has username = {cluster.username}: "
             "a job is shown to its owner only"
         )
     return query["jobName"][0]
 
 
-def role_and_index(text: str | None) -> tuple[str | None, int | None]:
+def role_and_index(argument: str | None) -> tuple[str | None, int | None]:
     """Return the role and index of ``ROLE/INDEX``, None if missing; exit if INDEX is invalid."""
-    if text is None:
+    if argument is None:
         return None, None
-    role, _, index = text.partition("/")
+    role, _, index = argument.partition("/")
     if index and not index.isdecimal():
-        give_up(f"{text} is not a task: use ROLE or ROLE/INDEX, such as worker/0")
+        give_up(f"{argument} is not a task: use ROLE or ROLE/INDEX, such as worker/0")
     return role, int(index) if index else None
 
 
-def asked_for(cluster: Cluster, text: str) -> Entry:
+def find_submission(cluster: Cluster, argument: str) -> Entry:
     """Return the submission that a JOB argument refers to: a job, or an instance of an array.
 
     An array is a job that runs several points of a sweep. After a failure, a task submits its job NAME
@@ -121,9 +121,9 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
 
     Raises:
         JobNotFound: there is no job of this name. The message suggests a similar name if there is one.
-        ConfigError: for the same reasons as ``named``.
+        ConfigError: for the same reasons as ``job_name``.
     """
-    name, book = named(cluster, text), cluster.book
+    name, book = job_name(cluster, argument), cluster.book
     work = base_name(name)
     number = latest_attempts([name]).get(work, 1)
     if v2_name(work) != work:

@@ -13,8 +13,8 @@ import click
 
 from luigi_pai import runtime as module_of_containers
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
-from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
-from luigi_pai.cli.tables import encoded, json_option, show, tell, write
+from luigi_pai.cli.job_argument import connect, find_submission, on_cluster
+from luigi_pai.cli.tables import echo, encoded, json_option, show, write
 from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.arrays.jobs import job_in
@@ -73,14 +73,14 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
     all_valid = True
     for path in files:
         problems = list(_problems(path, release))
-        wrong = refused(problems, lenient=lenient)
-        all_valid = all_valid and not wrong
+        refusals = refused(problems, lenient=lenient)
+        all_valid = all_valid and not refusals
         for problem in problems:
-            warning = "" if problem in wrong else "warning: "
-            rows.append({"file": str(path), **asdict(problem), "refused": problem in wrong})
+            warning = "" if problem in refusals else "warning: "
+            rows.append({"file": str(path), **asdict(problem), "refused": problem in refusals})
             if not as_json:
-                tell(f"{path}: {warning}{in_one_line(str(problem))}")
-        if not as_json and not wrong:
+                echo(f"{path}: {warning}{in_one_line(str(problem))}")
+        if not as_json and not refusals:
             click.echo(f"{path}: valid")
     show(rows, (), as_json=as_json)
     sys.exit(0 if all_valid else EXIT_FAILED)
@@ -102,7 +102,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
     except SpecError as error:
         refuse(file, error.problems)
     for loss in conversion.losses:
-        tell(f"{file}: {in_one_line(str(loss))}", err=True)
+        echo(f"{file}: {in_one_line(str(loss))}", err=True)
     write(conversion.protocol.to_yaml())
 
 
@@ -120,7 +120,7 @@ def config(job: str, *, output: Path | None, whole: bool) -> None:
     """
     with plain_failures():
         cluster = connect()
-        entry = asked_for(cluster, job)
+        entry = find_submission(cluster, job)
         name = entry.job
         document = cluster.config(name)
         if entry.index is not None and not whole:
@@ -130,13 +130,13 @@ def config(job: str, *, output: Path | None, whole: bool) -> None:
             used = re.findall(r"\$secrets\.(\w+)", json.dumps(document))
             document["secrets"] = dict.fromkeys(used, MASK)
         is_protocol = "protocolVersion" in document
-        text = write_yaml(document) if is_protocol else f"{json.dumps(document, indent=2)}\n"
+        content = write_yaml(document) if is_protocol else f"{json.dumps(document, indent=2)}\n"
         if output is None:
-            write(text)
+            write(content)
         else:
-            output.write_bytes(encoded(text))
+            output.write_bytes(encoded(content))
         if lacks_secrets:
-            tell(f"job {name} has secrets, which are shown as {MASK}: fill them in", err=True)
+            echo(f"job {name} has secrets, which are shown as {MASK}: fill them in", err=True)
 
 
 @click.command(cls=TaskCommand)
@@ -179,7 +179,7 @@ def job_of_file(path: Path, content: bytes | None = None) -> JobFile:
 def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
     """Print each problem of a file as one line, and exit."""
     for problem in problems:
-        tell(f"{file}: {in_one_line(str(problem))}", err=True)
+        echo(f"{file}: {in_one_line(str(problem))}", err=True)
     sys.exit(EXIT_FAILED)
 
 

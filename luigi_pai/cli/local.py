@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import complain, give_up
-from luigi_pai.cli.tables import styled, tell
+from luigi_pai.cli.tables import echo, styled
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _welcome(server: LocalServer) -> None:
     if not server.release.has_hdfs:
         files += f"Storages  {data / 'storages'}\n  "
     click.echo(styled(f"{server.release.name} on this machine", bold=True))
-    tell(
+    echo(
         f"""
   Jobs      {address.url}
   {files}User      {server.settings.user}

@@ -9,8 +9,8 @@ import click
 
 from luigi_pai.api.logs.reader import STREAMS, LogReader
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
-from luigi_pai.cli.job_argument import asked_for, connect, on_cluster, role_and_index
-from luigi_pai.cli.tables import tell
+from luigi_pai.cli.job_argument import connect, find_submission, on_cluster, role_and_index
+from luigi_pai.cli.tables import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,7 @@ def logs(
     role, index = role_and_index(task)
     with plain_failures("stopped; the job continues"):
         cluster = connect()
-        entry = asked_for(cluster, job)
+        entry = find_submission(cluster, job)
         found, name = entry.known, entry.job
         index = index if entry.index is None else entry.index
         _check_task(found, role, index)
@@ -61,7 +61,7 @@ def logs(
         report_unreadable(reader)
     status = reader.status
     if follow and status is not None:
-        tell(f"{name}: {status.raw_state}", err=True)
+        echo(f"{name}: {status.raw_state}", err=True)
         sys.exit(0 if status.succeeded else EXIT_FAILED)
     sys.exit(EXIT_FAILED if reader.unreadable else 0)
 
@@ -75,7 +75,7 @@ def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
 def report_unreadable(reader: LogReader) -> None:
     """Print which tasks' logs could not be read, and where the user can find these logs."""
     for log in reader.unreadable:
-        tell(f"luigi-pai logs: {log}", err=True)
+        echo(f"luigi-pai logs: {log}", err=True)
 
 
 def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:

@@ -15,7 +15,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
-from luigi_pai.cli.tables import coloured, json_option, show, table, tell
+from luigi_pai.cli.tables import coloured, echo, json_option, show, table
 from luigi_pai.cli.task_argument import TaskCommand, module_and_task, reading_files, task_named
 from luigi_pai.durations import counted
 from luigi_pai.errors import PaiApiError
@@ -88,8 +88,8 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
             root = _planned(task, {})
     lines = [wrapped(line, sys.stdout) for line in _lines(root, "", "")]
     show(_facts(root), [*lines, _totals(list(_each(root)))], as_json=as_json)
-    for warning in dict.fromkeys(text for planned in _each(root) for text in planned.warnings):
-        tell(f"warning: {warning}", err=True)
+    for warning in dict.fromkeys(warning for planned in _each(root) for warning in planned.warnings):
+        echo(f"warning: {warning}", err=True)
     sys.exit(0 if root.state == "done" else EXIT_FAILED)
 
 
@@ -127,7 +127,7 @@ def _plan_job(task: JobTask, found: _Planned) -> None:
         warnings: list[str | None] = [*work.check_job()]
         with contextlib.suppress(PaiApiError):
             warnings.append(oversize_warning(work.book.virtual_clusters() or {}, work.job))
-        found.warnings = [f"{task.task_family}: {text}" for text in warnings if text]
+        found.warnings = [f"{task.task_family}: {warning}" for warning in warnings if warning]
 
 
 def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
@@ -144,7 +144,7 @@ def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
         return
     limits = SweepLimits.from_sweep(sweep)
     points, warnings = checked_points(sweep, limits)
-    found.warnings = [f"{sweep.task_family}: {text}" for text in warnings]
+    found.warnings = [f"{sweep.task_family}: {warning}" for warning in warnings]
     found.note = counted(len(points), "point")
     if limits.points_per_job > 1:
         found.jobs["to submit"] = math.ceil(len(points) / limits.points_per_job)
@@ -162,15 +162,15 @@ def _gpus(task: Any) -> int:
 
 
 def _lines(planned: _Planned, first: str, further: str) -> Iterator[str]:
-    text = coloured(planned.state, _COLOURS[planned.state])
+    state = coloured(planned.state, _COLOURS[planned.state])
     if planned.attempt is not None and planned.attempt > 1:
-        text += f" (attempt {planned.attempt})"
+        state += f" (attempt {planned.attempt})"
     if planned.note:
-        text += f", {printable(planned.note)}"
+        state += f", {printable(planned.note)}"
     if planned.gpus and planned.state != "done":
-        text += f", {counted(planned.gpus, 'GPU')}"
+        state += f", {counted(planned.gpus, 'GPU')}"
     above = "  (as above)" if planned.shown_above else ""
-    yield f"{first}{planned.task}  {text}{above}"
+    yield f"{first}{planned.task}  {state}{above}"
     for number, before in enumerate(planned.requires, start=1):
         is_last = number == len(planned.requires)
         yield from _lines(
@@ -234,7 +234,7 @@ def payload(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     facts = {"task": str(task), "uploads": uploads, **({} if found is None else asdict(found))}
     show(facts, [*_upload_lines(uploads), *(_content_lines(found) if found else ())], as_json=as_json)
     if not as_json and not uploads and found is None:
-        tell(f"{task} sends only its job, see luigi-pai render")
+        echo(f"{task} sends only its job, see luigi-pai render")
 
 
 def _uploads(task: PaiTask) -> Iterator[dict[str, Any]]:

@@ -102,8 +102,8 @@ def _set_lock_folder(config: Any) -> None:
         name = hashlib.sha256(os.fsencode(os.getcwd())).hexdigest()[:32]  # noqa: PTH109  bytes
         config.set("core", "lock_pid_dir", str(private_folder() / f"run-{name}"))
     except OSError as error:
-        text = f"there is no lock: {error}. Remove it, set TMPDIR to another folder, or add --no-lock"
-        give_up(text)
+        problem = f"there is no lock: {error}. Remove it, set TMPDIR to another folder, or add --no-lock"
+        give_up(problem)
 
 
 def _interrupt_at(numbers: list[signal.Signals]) -> None:
@@ -156,11 +156,11 @@ def _draw(reading: int, terminal: TextIO, over: threading.Event) -> None:
         while not over.is_set():
             if select.select([pipe], [], [], _REDRAWN)[0]:
                 for line in os.read(reading, 65536).splitlines():
-                    progress.note(json.loads(line))
-            if (text := progress.text()) != shown:
-                terminal.write(f"{_cleared()}{textwrap.shorten(text, _columns(), placeholder=' ...')}")
+                    progress.record(json.loads(line))
+            if (latest := progress.line()) != shown:
+                terminal.write(f"{_cleared()}{textwrap.shorten(latest, _columns(), placeholder=' ...')}")
                 terminal.flush()
-                shown = text
+                shown = latest
     terminal.write(_cleared() if shown else "")
     terminal.flush()
 
@@ -183,11 +183,11 @@ class _AboveProgress:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def write(self, text: str) -> int:
+    def write(self, string: str) -> int:
         """Write a string; if it starts a line, remove the progress line first."""
         before = _cleared() if self._begins_line else ""
-        self._begins_line = text.endswith("\n")
-        return self._stream.write(before + text)
+        self._begins_line = string.endswith("\n")
+        return self._stream.write(before + string)
 
 
 class Progress:
@@ -198,14 +198,14 @@ class Progress:
         self._sweeps: dict[str, dict[str, Any]] = {}
         self._began = time.monotonic()
 
-    def note(self, change: dict[str, Any]) -> None:
+    def record(self, change: dict[str, Any]) -> None:
         """Record the new state of a job, or the progress of a sweep."""
         if "sweep" in change:
             self._sweeps[change["sweep"]] = change
         else:
             self._states[change["job"]] = change["state"]
 
-    def text(self) -> str:
+    def line(self) -> str:
         """Return the progress line; empty before the first change."""
         if not (self._states or self._sweeps):
             return ""

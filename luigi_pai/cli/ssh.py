@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
-from luigi_pai.cli.job_argument import asked_for, connect, on_cluster, role_and_index
+from luigi_pai.cli.job_argument import connect, find_submission, on_cluster, role_and_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +93,7 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
         if program is None:
             give_up("there is no ssh on this machine's PATH: install OpenSSH's client")
         cluster = connect()
-        status, access = _access(cluster, asked_for(cluster, job))
+        status, access = _access(cluster, find_submission(cluster, job))
         host, port = _address_of(status, access, _chosen(status, task))
         with _key_file(access.key) as file:
             words = [program, "-p", str(port)]
@@ -130,12 +130,12 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
     """  # noqa: D301 - click needs a backspace here, not a backslash
     with plain_failures():
         cluster = connect()
-        status, access = _access(cluster, asked_for(cluster, job))
+        status, access = _access(cluster, find_submission(cluster, job))
         _check_key(status.name, access, key)
         if not access.addresses:
             _not_running(f"job {status.name}", status.raw_state)
         if access.key is not None and key is not None:
-            _keep(Path(key), access.key)
+            _store_key(Path(key), access.key)
         file = key or identity
     for (role, index), (host, port) in access.addresses.items():
         options = {"HostName": host, "Port": str(port), "User": login, **_OPTIONS}
@@ -229,7 +229,7 @@ def _end(number: int, _frame: Any) -> NoReturn:
     sys.exit(_SIGNALLED + number)
 
 
-def _keep(path: Path, key: str) -> None:
+def _store_key(path: Path, key: str) -> None:
     """Write a private key to a new file; exit if the file exists with other content."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

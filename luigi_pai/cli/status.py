@@ -14,8 +14,8 @@ from luigi_pai.api.dialects.launcher_text import reason_and_report
 from luigi_pai.api.job_failure import deciding_task
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.cli.failures import EXIT_FAILED, complain, give_up, plain_failures
-from luigi_pai.cli.job_argument import asked_for, connect, matching, on_cluster, warn_without_tags
-from luigi_pai.cli.tables import coloured, fields, json_option, show, table, tell
+from luigi_pai.cli.job_argument import connect, find_submission, matching, on_cluster, warn_without_tags
+from luigi_pai.cli.tables import coloured, echo, fields, json_option, show, table
 from luigi_pai.config_file import cluster_option
 from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiApiError
@@ -24,7 +24,7 @@ from luigi_pai.jobspec.templates.secrets import is_masked
 from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.cluster import Cluster
@@ -71,7 +71,9 @@ def list_jobs(
     jobs = sorted(
         matching(found, "*" if pattern is None else pattern), key=lambda job: -(job.created_ms or 0)
     )
-    lines = _job_lines(jobs, with_user=all_users or user is not None)
+    with_user = all_users or user is not None
+    titles = ["NAME", "STATE", *(["USER"] if with_user else []), "GPUS", "SUBMITTED", "TOOK", "VC"]
+    lines = table(titles, [_row(job, with_user=with_user) for job in jobs], states=1)
     empty = "no job" + (" of that kind" if states or tags or pattern else "")
     if quiet:
         lines, empty = (printable(job.name) for job in jobs), ""
@@ -81,11 +83,6 @@ def list_jobs(
 def facts(job: JobStatus) -> dict[str, Any]:
     """Return a job's status as an object for JSON, which has the fields of ``JobStatus``."""
     return {**dataclasses.asdict(job), "state": job.state.value, "retry_causes": dict(job.retry_causes)}
-
-
-def _job_lines(jobs: Sequence[JobStatus], *, with_user: bool) -> Iterator[str]:
-    titles = ["NAME", "STATE", *(["USER"] if with_user else []), "GPUS", "SUBMITTED", "TOOK", "VC"]
-    return table(titles, [_row(job, with_user=with_user) for job in jobs], states=1)
 
 
 def _row(job: JobStatus, *, with_user: bool) -> list[str]:
@@ -133,36 +130,36 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
     missing = False
     with plain_failures():
         cluster = connect()
-        for text in jobs:
+        for argument in jobs:
             try:
-                entry = asked_for(cluster, text)
+                entry = find_submission(cluster, argument)
             except JobNotFound as error:
                 missing = True
                 complain(error)
                 continue
             reason = _waits_because(cluster, entry.known)
             if not as_json:
-                _show_job(cluster, text, entry, reason, is_first=not found)
+                _show_job(cluster, argument, entry, reason, is_first=not found)
             more = {"instance": entry.index, "waits_because": reason, "page": cluster.page(entry.known.name)}
             found.append({**facts(entry.known), **more})
     show(found, (), as_json=as_json)
     raise SystemExit(EXIT_FAILED if missing else 0)
 
 
-def _show_job(cluster: Cluster, text: str, entry: Entry, reason: str | None, *, is_first: bool) -> None:
-    """Print the known facts of the job that the argument ``text`` names, and the next commands."""
+def _show_job(cluster: Cluster, argument: str, entry: Entry, reason: str | None, *, is_first: bool) -> None:
+    """Print the known facts of a job that an argument of the command names, and the next commands."""
     job, name, shared = entry.known, entry.known.name, ""
     if entry.index is not None:
-        name, shared = text, f"{job.name}, instance {entry.index}"
+        name, shared = argument, f"{job.name}, instance {entry.index}"
     if not is_first:
         click.echo()
     state = coloured(job.raw_state or job.state.value, job.state.value)
     click.echo(f"{printable(name)}  {state}{_since(job)}")
-    pairs = [("job", shared), *_known_fields(job, reason), _earlier(cluster, text, entry)]
+    pairs = [("job", shared), *_known_fields(job, reason), _earlier(cluster, argument, entry)]
     for line in fields([*pairs, ("page", cluster.page(job.name))]):
         click.echo(line)
     for line in _next_commands(cluster, name, job):
-        tell(line)
+        echo(line)
 
 
 def _since(job: JobStatus) -> str:
@@ -175,9 +172,9 @@ def _since(job: JobStatus) -> str:
 
 def _known_fields(job: JobStatus, reason: str | None) -> list[tuple[str, str | None]]:
     """Return the fields of a job, as pairs of a name and a value; unknown values are empty or None."""
-    own = job.command_exit_code
-    known = own is not None or job.succeeded or reason is not None  # if True, the diagnostics add nothing
-    diagnostics = "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
+    code, diagnostics = job.command_exit_code, ""
+    if code is None and not job.succeeded and reason is None:  # otherwise the diagnostics add nothing
+        diagnostics = "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
     return [
         ("waits", reason),
         ("user", job.username),
@@ -189,7 +186,7 @@ def _known_fields(job: JobStatus, reason: str | None) -> list[tuple[str, str | N
         ("tags", ", ".join(job.tags)),
         ("exit code", _exit_code(job)),
         ("meaning", job.exit_reason),
-        ("usual cause", _usual_cause(job.exit_code if own is None else own)),
+        ("usual cause", _usual_cause(job.exit_code if code is None else code)),
         ("what may help", job.exit_solution),
         ("diagnostics", diagnostics),
         ("tasks", "\n".join(_tasks(job))),
@@ -197,8 +194,9 @@ def _known_fields(job: JobStatus, reason: str | None) -> list[tuple[str, str | N
 
 
 def _exit_code(job: JobStatus) -> str:
-    code, own = "" if job.exit_code is None else str(job.exit_code), job.command_exit_code
-    of_command = f", its command with {own}" if own is not None and own != job.exit_code else ""
+    code = "" if job.exit_code is None else str(job.exit_code)
+    is_other = job.command_exit_code not in (None, job.exit_code)
+    of_command = f", its command with {job.command_exit_code}" if is_other else ""
     return code + of_command + (f" ({job.exit_type})" if code and job.exit_type else "")
 
 
@@ -226,9 +224,9 @@ def _task(task: TaskStatus) -> str:
     return "  ".join(filter(None, parts))
 
 
-def _earlier(cluster: Cluster, text: str, entry: Entry) -> tuple[str, str]:
+def _earlier(cluster: Cluster, argument: str, entry: Entry) -> tuple[str, str]:
     """Return the field ``before``, the states of the earlier submissions (NAME, NAME__attempt2, ...)."""
-    base = base_name(text if entry.index is not None else entry.job)
+    base = base_name(argument if entry.index is not None else entry.job)
     lines = []
     for earlier in range(1, entry.number):
         name = attempt_name(base, earlier)

@@ -11,14 +11,14 @@ import click
 from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.cli.failures import EXIT_FAILED, complain, give_up, plain_failures
 from luigi_pai.cli.job_argument import (
-    asked_for,
     connect,
+    find_submission,
     is_address,
     matching,
     on_cluster,
     warn_without_tags,
 )
-from luigi_pai.cli.tables import tell
+from luigi_pai.cli.tables import echo
 from luigi_pai.durations import counted
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, ServerFault
 
@@ -79,12 +79,12 @@ def _selected(
     return {job.name: job for job in selected if not job.finished}, unmatched
 
 
-def _named(cluster: Cluster, texts: Sequence[str]) -> tuple[dict[str, JobStatus], bool]:
+def _named(cluster: Cluster, arguments: Sequence[str]) -> tuple[dict[str, JobStatus], bool]:
     """Return the jobs of JOB arguments, and whether one of them cannot be found."""
     found, missing = {}, False
-    for text in texts:
+    for argument in arguments:
         try:
-            status = _job_of(cluster, text)
+            status = _job_of(cluster, argument)
             found[status.name] = status
         except (ClusterUnreachable, ServerFault):
             raise
@@ -94,14 +94,14 @@ def _named(cluster: Cluster, texts: Sequence[str]) -> tuple[dict[str, JobStatus]
     return found, missing
 
 
-def _job_of(cluster: Cluster, text: str) -> JobStatus:
+def _job_of(cluster: Cluster, argument: str) -> JobStatus:
     """Return the job to stop; exit if several points of a sweep share this job."""
-    entry = asked_for(cluster, text)
+    entry = find_submission(cluster, argument)
     count = 1 if entry.index is None else len(cluster.book.members(entry.job))
     if count > 1:
         why = (
-            f"{text} is instance {entry.index} of job {entry.job}, which {count} points of a sweep share: "
-            f"one of them cannot be stopped by itself; to stop them all: luigi-pai stop {entry.job}"
+            f"{argument} is instance {entry.index} of job {entry.job}, which {count} points of a sweep "
+            f"share: one of them cannot be stopped by itself; to stop them all: luigi-pai stop {entry.job}"
         )
         give_up(why)
     return entry.known if entry.index is None else cluster.book.status(entry.job)
@@ -110,7 +110,7 @@ def _job_of(cluster: Cluster, text: str) -> JobStatus:
 def ask(names: list[str]) -> None:
     """Show jobs and ask whether to stop them; exit if the user declines or has no terminal."""
     for name in names[:_MOST_SHOWN]:
-        tell(f"  {name}", err=True)
+        echo(f"  {name}", err=True)
     if len(names) > _MOST_SHOWN:
         click.echo(f"  and {len(names) - _MOST_SHOWN} more", err=True)
     if not sys.stdin.isatty():
@@ -123,10 +123,10 @@ def ask(names: list[str]) -> None:
 
 def stop_all(cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool:
     """Stop jobs and print the result for each; return True if a request to the server failed for any job."""
-    failed, asked = False, []
+    failed, stopping = False, []
     for job in jobs:
         if job.finished:
-            tell(f"{job.name}: has already ended ({job.raw_state})")
+            echo(f"{job.name}: has already ended ({job.raw_state})")
             continue
         try:
             cluster.stop(job.name)
@@ -134,11 +134,11 @@ def stop_all(cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool
             failed = True
             complain(error)
         else:
-            asked.append(job.name)
+            stopping.append(job.name)
     deadline = time.monotonic() + _LONGEST
-    for name in asked:
+    for name in stopping:
         try:
-            tell(f"{name}: {_until_ended(cluster, name, deadline) if wait else 'asked to stop'}")
+            echo(f"{name}: {_until_ended(cluster, name, deadline) if wait else 'asked to stop'}")
         except PaiApiError as error:
             failed = True
             complain(f"{name} was asked to stop; whether it has ended is unknown: {error}")

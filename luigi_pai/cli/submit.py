@@ -14,10 +14,10 @@ import click
 
 from luigi_pai.api.logs.reader import LogReader
 from luigi_pai.cli.failures import EXIT_FAILED, complain, give_up, plain_failures
-from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
+from luigi_pai.cli.job_argument import connect, find_submission, on_cluster
 from luigi_pai.cli.jobs import job_of_file
 from luigi_pai.cli.logs import print_lines, report_unreadable
-from luigi_pai.cli.tables import tell
+from luigi_pai.cli.tables import echo
 from luigi_pai.config_file import cluster_option
 from luigi_pai.errors import (
     ClusterUnreachable,
@@ -86,7 +86,7 @@ def submit(
     if further:
         hint = f"; did you mean --set {further[0]}?" if "=" in further[0] else ""
         give_up(f"{further[0]} is an extra argument{hint}")
-    changes = [_change(text) for text in settings]
+    changes = [_change(setting) for setting in settings]
     with plain_failures("stopped; if the job was submitted, it continues"):
         cluster = connect()
         if like is not None:
@@ -107,9 +107,9 @@ def submit(
         elif wait:
             _wait(handle)
         else:
-            tell(f"page: {handle.url}", err=True)
+            echo(f"page: {handle.url}", err=True)
             if cluster.server.gives_logs():
-                tell(f"logs: luigi-pai logs{cluster_option(cluster.section)} -f {handle.name}", err=True)
+                echo(f"logs: luigi-pai logs{cluster_option(cluster.section)} -f {handle.name}", err=True)
 
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
@@ -124,9 +124,9 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
     return job_of_file(path, content).document, str(path)
 
 
-def _earlier(cluster: Cluster, text: str, *, has_new_name: bool) -> dict[str, Any]:
+def _earlier(cluster: Cluster, argument: str, *, has_new_name: bool) -> dict[str, Any]:
     """Return the document of an earlier job; if ``--name`` gives no name, the document gets a new name."""
-    name = asked_for(cluster, text).job
+    name = find_submission(cluster, argument).job
     document = cluster.config(name)
     try:
         json.dumps(document, allow_nan=False)
@@ -145,9 +145,9 @@ def _check_secrets(document: dict[str, Any], source: str, advice: str) -> None:
         give_up(f"{source} has {MASK} instead of secrets: {advice}")
 
 
-def _change(text: str) -> tuple[list[str], Any]:
+def _change(setting: str) -> tuple[list[str], Any]:
     """Return the path and the value of a ``--set``."""
-    key, equals, value = text.partition("=")
+    key, equals, value = setting.partition("=")
     path = key.split(".")
     if not equals or not all(path):
         give_up(f"--set {key}: write KEY=VALUE, such as epochs=20")
@@ -181,25 +181,25 @@ def _job(
 def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
     """Set the value at a path. Steps before the last must exist; only ``parameters`` is added if missing."""
     *above, last = path
-    at = document
+    place = document
     for step in above:
-        if step == "parameters" and isinstance(at, dict):
-            at.setdefault(step, {})
-        at = at[_key(at, step, path, source)]
-    at[last if isinstance(at, dict) else _key(at, last, path, source)] = value
+        if step == "parameters" and isinstance(place, dict):
+            place.setdefault(step, {})
+        place = place[_key(place, step, path, source)]
+    place[last if isinstance(place, dict) else _key(place, last, path, source)] = value
 
 
-def _key(at: Any, step: str, path: Sequence[str], source: str) -> str | int:
+def _key(place: Any, step: str, path: Sequence[str], source: str) -> str | int:
     """Return a step of a path as key or index; exit if the mapping or list does not have it."""
-    if isinstance(at, dict) and step in at:
+    if isinstance(place, dict) and step in place:
         return step
-    if isinstance(at, list) and step.isdecimal() and int(step) < len(at):
+    if isinstance(place, list) and step.isdecimal() and int(step) < len(place):
         return int(step)
     hint = ""
-    if isinstance(at, dict):
-        hint = f"; there is {', '.join(map(str, at))}"
-    elif isinstance(at, list):
-        hint = f"; there is 0 to {len(at) - 1}"
+    if isinstance(place, dict):
+        hint = f"; there is {', '.join(map(str, place))}"
+    elif isinstance(place, list):
+        hint = f"; there is 0 to {len(place) - 1}"
     return give_up(f"--set {'.'.join(path)}: {source} has no {step}{hint}")
 
 
@@ -208,8 +208,8 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
     If the key is neither, exit, because the key has no effect on the job.
     """
-    given = document.get("parameters")
-    known = list(map(str, given)) if isinstance(given, dict) else []
+    parameters = document.get("parameters")
+    known = list(map(str, parameters)) if isinstance(parameters, dict) else []
     is_used = re.search(rf"\$parameters\.{re.escape(key)}(?![\w-])", json.dumps(document)) is not None
     if is_used or key in known:
         if not is_used:
@@ -243,14 +243,14 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
 
 def _wait(handle: Job) -> None:
     """Wait for a job, print its changes and why it is waiting, and exit with its result."""
-    said = ""
+    last = ""
 
     def show(status: JobStatus, waits_because: str | None = None) -> None:
-        nonlocal said
-        text = f"{status.name}: {status.summary(waits_because)}"
-        if text != said and not status.finished:  # _end reports the end
-            tell(text, err=True)
-        said = text
+        nonlocal last
+        line = f"{status.name}: {status.summary(waits_because)}"
+        if line != last and not status.finished:  # _end reports the end
+            echo(line, err=True)
+        last = line
 
     handle.wait(on_change=show, on_waiting=show)
     _end(handle)
@@ -282,6 +282,6 @@ def _until_shown(handle: Job) -> None:
 def _end(handle: Job) -> None:
     failure = handle.failure()
     if failure is not None:
-        tell(str(failure), err=True)
+        echo(str(failure), err=True)
         sys.exit(EXIT_FAILED)
-    tell(f"{handle.name}: {handle.status().raw_state}", err=True)
+    echo(f"{handle.name}: {handle.status().raw_state}", err=True)

@@ -16,7 +16,7 @@ from luigi_pai.api.clock import Clock
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.stop import ask, stop_all
-from luigi_pai.cli.tables import coloured, json_option, show, table, tell, write
+from luigi_pai.cli.tables import coloured, echo, json_option, show, table, write
 from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.durations import counted, duration, moment
 from luigi_pai.errors import JobNotFound, PaiError
@@ -71,7 +71,7 @@ def sweep(
     if acts + forms > 1 or acts + failed > 1:
         give_up("--csv, --json, --stop, --retry and --open exclude each other")
     with plain_failures("interrupted"):
-        results, task = _named(module, arguments)
+        results, task = _table_of(module, arguments)
         if retry:
             _retry(results)
             return
@@ -93,7 +93,7 @@ def sweep(
     sys.exit(0 if sheet.summary.complete else EXIT_FAILED)
 
 
-def _named(module: str, arguments: Sequence[str]) -> tuple[SweepResults, PaiSweep | None]:
+def _table_of(module: str, arguments: Sequence[str]) -> tuple[SweepResults, PaiSweep | None]:
     """Return the table of a sweep, and its task, which is None if only a name or a folder is given."""
     from luigi_pai.sweep.results import SweepResults  # noqa: PLC0415  loads Luigi
     from luigi_pai.sweep.sweep import PaiSweep, default_folder  # noqa: PLC0415  as above
@@ -151,7 +151,7 @@ def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
     state = "complete" if summary.complete else "not complete"
     click.echo(f"{printable(summary.sweep)}: {counted(summary.points, 'point')}: {counts}; {state}")
     page = "--open shows its page" if results.is_on_cluster else f"page: {results.path('html')}"
-    tell(f"written {moment(summary.updated_ms)}; {page}")
+    echo(f"written {moment(summary.updated_ms)}; {page}")
     if not rows:
         click.echo("no point has failed" if failed else "no point", err=True)
         return
@@ -161,15 +161,16 @@ def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
         values = _result_columns(sheet)
         shown, left_out = [*values[:_MOST_RESULTS], "seconds"], values[_MOST_RESULTS:]
     if best:
-        tell(f"{best}, marked *")
-    given = sheet.varying() or sheet.parameters
-    for line in _lines([*given, "state", *shown], rows[:_MOST_ROWS], states=len(given), with_mark=bool(best)):
+        echo(f"{best}, marked *")
+    varying = sheet.varying() or sheet.parameters
+    columns = [*varying, "state", *shown]
+    for line in _lines(columns, rows[:_MOST_ROWS], states=len(varying), with_mark=bool(best)):
         click.echo(line)
     if len(rows) > _MOST_ROWS:
         click.echo(f"and {len(rows) - _MOST_ROWS} more points: see the page, or --csv")
     if left_out:
         more = ", ..." if len(left_out) > _MOST_NAMES else ""
-        tell(f"more results: {', '.join(left_out[:_MOST_NAMES])}{more}")
+        echo(f"more results: {', '.join(left_out[:_MOST_NAMES])}{more}")
 
 
 def _result_columns(sheet: Sheet) -> list[str]:
@@ -183,14 +184,14 @@ def _lines(
 ) -> Iterator[str]:
     """Return the lines of a table, with a mark at the first row if ``with_mark``."""
     titles = ["TOOK" if column == "seconds" else column.upper() for column in columns]
-    texts = [[_text(column, row[column]) for column in columns] for row in rows]
+    cells = [[_cell(column, row[column]) for column in columns] for row in rows]
     if not with_mark:
-        return table(titles, texts, states=states)
-    marked = [["" if number else "*", *row] for number, row in enumerate(texts)]
+        return table(titles, cells, states=states)
+    marked = [["" if number else "*", *row] for number, row in enumerate(cells)]
     return table(["", *titles], marked, states=states + 1)
 
 
-def _text(column: str, value: Any) -> str:
+def _cell(column: str, value: Any) -> str:
     if column == "seconds" and isinstance(value, (int, float)):
         return duration(value)
     return " ".join(shown_value(value).split())

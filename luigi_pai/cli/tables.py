@@ -59,26 +59,26 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def coloured(text: str, state: str) -> str:
+def coloured(string: str, state: str) -> str:
     """Return a string in the colour of a state; uncoloured if there is no terminal or NO_COLOR is set."""
     colour = _COLOURS.get(state)
-    return printable(text) if colour is None else styled(text, fg=colour)
+    return printable(string) if colour is None else styled(string, fg=colour)
 
 
-def styled(text: str, **style: Any) -> str:
+def styled(string: str, **style: Any) -> str:
     """Return a string in a click style; unstyled if there is no terminal or NO_COLOR is set."""
-    text = printable(text)
+    string = printable(string)
     if os.environ.get("NO_COLOR") or not is_terminal():
-        return text
-    return click.style(text, **style)
+        return string
+    return click.style(string, **style)
 
 
-def tell(text: str, *, err: bool = False) -> None:
+def echo(message: str, *, err: bool = False) -> None:
     """Print the lines and printable characters of a string; to standard error if ``err``.
 
     On a terminal, lines break between words.
     """
-    click.echo(wrapped(printable(text), sys.stderr if err else sys.stdout), err=err)
+    click.echo(wrapped(printable(message), sys.stderr if err else sys.stdout), err=err)
 
 
 def write(document: str) -> None:
@@ -101,10 +101,10 @@ def table(
     """
     if not rows:
         return
-    rows = [[" ".join(printable(text).splitlines()) for text in row] for row in [titles, *rows]]
+    rows = [[" ".join(printable(cell).splitlines()) for cell in row] for row in [titles, *rows]]
     widths = _widths(rows)
     for number, row in enumerate(rows):
-        cells = [cut(text, width).ljust(width) for text, width in zip(row, widths, strict=True)]
+        cells = [cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)]
         cells[-1] = cells[-1].rstrip()
         if states is not None and number > 0:
             cells[states] = coloured(cells[states], row[states])
@@ -132,9 +132,9 @@ def fields(pairs: Sequence[tuple[str, str | None]], indent: str = "  ") -> list[
     return [line.rstrip() for line in lines]
 
 
-def cut(text: str, width: int) -> str:
+def cut(string: str, width: int) -> str:
     """Shorten a string to a width: leave out the middle of a name, or the end of a string with blanks."""
-    if len(text) <= width:
-        return text
-    end = 0 if " " in text else (width - 1) // 2  # the names of a sweep differ at their ends
-    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
+    if len(string) <= width:
+        return string
+    end = 0 if " " in string else (width - 1) // 2  # the names of a sweep differ at their ends
+    return f"{string[: width - 1 - end]}…{string[len(string) - end :]}"

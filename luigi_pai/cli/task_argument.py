@@ -87,14 +87,14 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
     if module.startswith("-"):
         give_up(f"{module} comes before MODULE; write it after TASK: MODULE TASK {module}")
     _import(module)
-    if wrong := _wrong_word(arguments):
-        give_up(f"{arguments[0]} of {module}: {wrong}")
+    if problem := _wrong_word(arguments):
+        give_up(f"{arguments[0]} of {module}: {problem}")
     try:
         with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
             task: luigi.Task = parser.get_task_obj()
     except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
-        wrong = _wrong_value(arguments) if isinstance(error, ValueError) else ""
-        give_up(f"{arguments[0]} of {module}: {_missing(arguments[0], error) or f'{wrong}{error}'}")
+        problem = _wrong_value(arguments) if isinstance(error, ValueError) else ""
+        give_up(f"{arguments[0]} of {module}: {_missing(arguments[0], error) or f'{problem}{error}'}")
     except Exception as error:  # noqa: BLE001  the user's code may raise any error
         from luigi_pai.tasks.class_checks import missing_attributes  # noqa: PLC0415  loads Luigi
 
@@ -126,10 +126,10 @@ def _wrong_word(arguments: Sequence[str]) -> str:
         near = [known for known in Register.task_names() if known.lower() == name.lower()]
         return f"the task does not exist; did you mean {near[0]}?" if near else ""
     every = [each if alone else f"{task}_{each}" for task, alone, each, _ in Register.get_all_params()]
-    own, known = ([f"--{each}".replace("_", "-") for each in names] for names in (parameters, every))
+    options, known = ([f"--{each}".replace("_", "-") for each in names] for names in (parameters, every))
     problems = (
         _not_an_option(before, word, parameters)
-        or _unknown_option(word, own, known)
+        or _unknown_option(word, options, known)
         or _value_of_flag(before, word, parameters)
         for before, word in itertools.pairwise(arguments)
     )
@@ -143,19 +143,20 @@ def _not_an_option(before: str, word: str, parameters: Mapping[str, object]) -> 
     return f"{word} is not an option; write --{key.replace('_', '-')} {value}"
 
 
-def _unknown_option(word: str, own: Sequence[str], known: Sequence[str]) -> str:
+def _unknown_option(word: str, options: Sequence[str], known: Sequence[str]) -> str:
     key = word.partition("=")[0]
-    is_known = any(each.startswith(key) for each in (*own, *known))  # argparse accepts prefixes
+    is_known = any(each.startswith(key) for each in (*options, *known))  # argparse accepts prefixes
     if not word.startswith("--") or " " in word or is_known:
         return ""
-    return f"there is no option {key}{nearest(key, [*own, '--local-scheduler', '--workers'])}"
+    return f"there is no option {key}{nearest(key, [*options, '--local-scheduler', '--workers'])}"
 
 
 def _value_of_flag(before: str, word: str, parameters: Mapping[str, object]) -> str:
     from luigi.parameter import BoolParameter  # noqa: PLC0415  loads Luigi
 
-    asked = parameters.get(before.removeprefix("--").replace("-", "_")) if before.startswith("--") else None
-    is_flag = isinstance(asked, BoolParameter) and asked.parsing == BoolParameter.IMPLICIT_PARSING
+    name = before.removeprefix("--").replace("-", "_") if before.startswith("--") else ""
+    parameter = parameters.get(name)
+    is_flag = isinstance(parameter, BoolParameter) and parameter.parsing == BoolParameter.IMPLICIT_PARSING
     if not is_flag or word.lower() not in ("true", "false"):
         return ""
     return f"{before} takes no value: write only {before} for True, and leave it out for False"

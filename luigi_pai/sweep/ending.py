@@ -84,9 +84,9 @@ class Ending:
     def ended(self) -> Ended:
         """Trigger the event of the end, and return the end of the point."""
         status, point, work = self.update.status, self.point, self.point.work
-        began, seconds = status.launched_ms or point.started_ms, None
-        if began is not None and status.completed_ms is not None:
-            seconds = max(0.0, (status.completed_ms - began) / 1000)
+        start_ms, seconds = status.launched_ms or point.started_ms, None
+        if start_ms is not None and status.completed_ms is not None:
+            seconds = max(0.0, (status.completed_ms - start_ms) / 1000)
         page = work.book.api.page(status.name)
         row = Row(status.state.value, seconds=seconds, job=status.name, page=page)
         ended = Ended(point, row, number=self.entry.number, unrecorded=self.unrecorded)
@@ -266,10 +266,10 @@ def stopped_by_message(watched: Sequence[Submission], in_flight: Sequence[Submis
     """
     names = {job.name for job in watched}
     starting = [job for job in in_flight if job.name not in names]
-    asked, problems = stop_jobs(watched, _MESSAGE_WITHIN)
-    summary = f"{counted(len(asked), 'job')} asked to stop"
+    stopping, problems = stop_jobs(watched, _MESSAGE_WITHIN)
+    summary = f"{counted(len(stopping), 'job')} asked to stop"
     if problems:
-        summary += f"; {len(watched) - len(asked)} could not be: {first_line(problems[0])}"
+        summary += f"; {len(watched) - len(stopping)} could not be: {first_line(problems[0])}"
     if starting:
         summary += f"; stopped once the server has accepted them: {counted(len(starting), 'job')}"
     return summary

@@ -109,7 +109,7 @@ class Engine:
         if self._running:
             return 0.0
         waits = [self._idle_of_jobs(), self._packs.idle()]
-        if self._may_begin():
+        if self._may_start():
             waits.append(self._held_for())
         return min(waits)
 
@@ -133,7 +133,7 @@ class Engine:
             for update in watcher.step():
                 self._update(key, update)
         self._record()
-        self._begin()
+        self._start()
         self._tags.step()
         self._pruning.step()
         if running := self._running:
@@ -141,7 +141,7 @@ class Engine:
 
     # starting
 
-    def _may_begin(self) -> bool:
+    def _may_start(self) -> bool:
         """Return whether another job may be started now. If True, the source may still have no point."""
         busy = len(self._packs.starting)
         is_full = busy >= min(self._outages.at_once, self._limits.places - len(self._jobs))
@@ -158,12 +158,12 @@ class Engine:
         held = window.ends_in if window is not None and window.left <= len(self._packs.starting) else 0.0
         return max(held, self._outages.wait())
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         """Handle the results of finished starts, and start more points."""
         for pack in self._packs.started():
-            self._take(pack)
+            self._handle_start(pack)
         end = self._clock.monotonic() + _SLICE
-        while self._may_begin() and self._held_for() <= 0 and self._clock.monotonic() < end:
+        while self._may_start() and self._held_for() <= 0 and self._clock.monotonic() < end:
             pack = self._due_pack() or Pack(self._next_points())
             self.book = pack.points[0].work.book if pack.points else self.book
             self._packs.start(pack, self._starter.start)
@@ -173,17 +173,17 @@ class Engine:
 
     def _next_points(self) -> list[Point]:
         """Draw points for a job."""
-        began, drawn, points = self._clock.monotonic(), list[Point](), list[Point]()
+        start, drawn, points = self._clock.monotonic(), list[Point](), list[Point]()
         try:
             for ended in self._source.drawn(drawn, self._limits.points_per_job):
                 self._end(ended)
         except (*TRANSIENT, HdfsError) as error:
-            if not self._retries(error, drawn, began):
+            if not self._retries(error, drawn, start):
                 raise
             return []
         for point in drawn:
             try:
-                point.begin()
+                point.prepare()
                 points.append(point)
             except OF_ALL:
                 raise
@@ -191,12 +191,12 @@ class Engine:
                 self._fail(point, error)
         return points
 
-    def _take(self, pack: Pack) -> None:
+    def _handle_start(self, pack: Pack) -> None:
         """Handle the results of a start: continue with each point according to its result."""
         try:
             results: Sequence[tuple[Point, Result]] = pack.future.result()
         except Exception as error:
-            if self._retries(error, pack.points, pack.began):
+            if self._retries(error, pack.points, pack.started_at):
                 return
             if isinstance(error, OF_ALL):
                 raise
@@ -214,9 +214,9 @@ class Engine:
             elif isinstance(result, Exception):
                 self._fail(point, result)
 
-    def _retries(self, error: Exception, points: Sequence[Point], began: float) -> bool:
+    def _retries(self, error: Exception, points: Sequence[Point], start: float) -> bool:
         """Put points back after a transient error. Return False if there is no retry."""
-        if not self._outages.retries(error, self.book, began):
+        if not self._outages.retries(error, self.book, start):
             return False
         for point in points:
             self._source.put_back(point)
@@ -225,11 +225,11 @@ class Engine:
     def _fail(self, point: Point, error: Exception) -> None:
         """End a point that cannot be started; if only the journal has the point, drop it."""
         logger.debug("A point cannot be started", exc_info=error)
-        text = first_line(error) if isinstance(error, PaiError) else user_error(error)
+        reason = first_line(error) if isinstance(error, PaiError) else user_error(error)
         if isinstance(error, NotConfirmedError) or not point.proposed:
-            self._source.drop(point, text)
+            self._source.drop(point, reason)
         else:
-            self._end(Ended(point, Row("FAILED", error=text)))
+            self._end(Ended(point, Row("FAILED", error=reason)))
 
     def _add(self, job: Submission) -> None:
         """Watch a job, or record its end if it has finished."""
@@ -282,12 +282,12 @@ class Engine:
                 self._fail(point, update.error)
 
     def _changed(self, job: Submission, status: JobStatus) -> None:
-        for point, own in job.statuses(status):
+        for point, its_status in job.statuses(status):
             assert isinstance(point, Point)
-            if own.state is JobState.RUNNING and point.started_ms is None:
-                point.started_ms = own.launched_ms or int(self._clock.time() * 1000)
-                self._recorder.seen += [(point, own)] if own.launched_ms is None else []
-            self._table.changed(point, own)
+            if its_status.state is JobState.RUNNING and point.started_ms is None:
+                point.started_ms = its_status.launched_ms or int(self._clock.time() * 1000)
+                self._recorder.seen += [(point, its_status)] if its_status.launched_ms is None else []
+            self._table.changed(point, its_status)
         self._pruning.watch(job, status)
 
     def _end_all(self, job: Submission, update: Update) -> None:

@@ -91,9 +91,9 @@ def _lists(values: Mapping[str, Iterable[Any]], task: Callable[..., object]) -> 
     if not callable(task):
         raise TypeError(f"{task!r} is not a class of tasks; write {type(task).__name__} instead")
     known = dict(task.get_params()) if isinstance(task, type) and issubclass(task, luigi.Task) else values
-    for name, given in values.items():
+    for name, value in values.items():
         if name not in known:
             raise TypeError(f"{task.__name__} has no parameter {name!r}{nearest(name, known)}")
-        if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-            raise TypeError(f"{name} = {given!r} is not a list of values; write {name}=[{given!r}]")
-    return {name: list(given) for name, given in values.items()}
+        if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+            raise TypeError(f"{name} = {value!r} is not a list of values; write {name}=[{value!r}]")
+    return {name: list(value) for name, value in values.items()}

@@ -53,8 +53,8 @@ class SweepLimits:
     def problems(self) -> list[Problem]:
         """Return the problems of all values."""
         return [
-            Problem(name, f"{value!r} is not {text}")
-            for name, (_, text) in LIMITS.items()
+            Problem(name, f"{value!r} is not {valid}")
+            for name, (_, valid) in LIMITS.items()
             if not _is_valid(name, value := getattr(self, name))
         ]
 
@@ -79,21 +79,21 @@ class SweepLimits:
         Raises:
             ValueError: the message does not name a limit, or its value is invalid; no limit is changed.
         """
-        name, _, text = (part.strip() for part in message.partition("="))
+        name, _, written = (part.strip() for part in message.partition("="))
         if name not in LIMITS:
             names = ", ".join(LIMITS)
             raise ValueError(
                 f"{message!r} is not a valid message; send: stop, status, or NAME = VALUE with one of {names}"
             )
         try:
-            value = float(text)
+            value = float(written)
         except ValueError:
             value = math.nan
         if value.is_integer():
             value = int(value)
-        if not _is_valid(name, value):
-            raise ValueError(f"{name} = {text} is not {LIMITS[name][1]}; it is still {getattr(self, name):g}")
         before = getattr(self, name)
+        if not _is_valid(name, value):
+            raise ValueError(f"{name} = {written} is not {LIMITS[name][1]}; it is still {before:g}")
         setattr(self, name, value)
         held = f"; the sweep holds {self.resource} of the resource pai"
         is_limited = name == "parallel_jobs" and self.places < self.parallel_jobs
@@ -123,12 +123,12 @@ def pace(window: Window | None, points: int, points_per_job: int) -> str | None:
         return None
     rate = window.size / window.length
     every = "an hour" if window.length == _HOUR else f"every {duration(window.length)}"
-    text = f"{window.size:g} submissions {every}: {points:,} points take {_minutes(jobs / rate)}"
+    message = f"{window.size:g} submissions {every}: {points:,} points take {_minutes(jobs / rate)}"
     more = [count for count in _PACKED if count > points_per_job]
     better = next((count for count in more if math.ceil(points / count) / rate <= _SOON), None)
     if better is not None:
-        text += f"; points_per_job = {better} would take {_minutes(math.ceil(points / better) / rate)}"
-    return text
+        message += f"; points_per_job = {better} would take {_minutes(math.ceil(points / better) / rate)}"
+    return message
 
 
 def _minutes(seconds: float) -> str:

@@ -38,14 +38,14 @@ class Pack:
         name: The name of the array that the points are claimed for; empty if the array has no name yet. None
             if the points have not been looked up yet.
         due: The start time in seconds of the monotonic clock; infinity if the pack waits for more points.
-        began: The time when the thread that starts the points was started.
+        started_at: The time when the thread that starts the points was started.
         future: Gets the results of this thread.
     """
 
     points: list[Point]
     name: str | None = None
     due: float = -math.inf
-    began: float = 0.0
+    started_at: float = 0.0
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -76,7 +76,7 @@ class Packs:
         """Call a function with a pack in a thread, unless the pack is empty."""
         self._take_out(pack)
         if pack.points:
-            pack.began = self._clock.monotonic()
+            pack.started_at = self._clock.monotonic()
             pack.future = run_in_thread(lambda: act(pack))
             self.starting.append(pack)
 
@@ -145,14 +145,14 @@ class Outages:
         self._is_proven = True
         self._retry.succeeded()
 
-    def retries(self, error: Exception, book: Book | None, began: float) -> bool:
+    def retries(self, error: Exception, book: Book | None, start: float) -> bool:
         """Return whether starts continue after an error of a start from this time; if so, pause them."""
         if book is None or not isinstance(error, (*TRANSIENT, HdfsError)):
             return False
         is_away = error.transient if isinstance(error, HdfsError) else book.api.session.answered
-        if not is_away or self._clock.monotonic() - began >= self._patience:
+        if not is_away or self._clock.monotonic() - start >= self._patience:
             return False
-        if self._is_proven or began >= self._paused_until:  # otherwise starts are already paused
+        if self._is_proven or start >= self._paused_until:  # otherwise starts are already paused
             try:
                 self._paused_until = self._clock.monotonic() + self._retry.wait_after(error)
             except PaiError:

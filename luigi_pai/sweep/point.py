@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Point(Member):
-    """A point of a sweep. As a member of a job, it has the attributes of ``Member`` from ``begin()`` on.
+    """A point of a sweep. As a member of a job, it has the attributes of ``Member`` from ``prepare()`` on.
 
     Attributes:
         task: The user's task.
@@ -55,7 +55,7 @@ class Point(Member):
     looked_up: float = 0.0
     started_ms: int | None = None
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         """Prepare the point to be looked up or submitted, with the current settings.
 
         Raises:

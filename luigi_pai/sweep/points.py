@@ -78,13 +78,14 @@ def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], l
                     hint = f"let {attribute} depend on all parameters that differ"
                     raise ValueError(f"has the {attribute} {value!r}, like {other}; {hint}")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
-            for text in problem_texts(error):
-                invalid.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
+            for problem in problem_texts(error):
+                invalid.setdefault(problem, []).append(f"points()[{index}], {describe(task)}")
     if not (problems or invalid) and getattr(sweep, "_points_before", None) not in (None, points.keys()):
         invalid[_OTHERS] = ["points"]
     if problems or invalid:
         raise SpecError(sweep.name, [*problems, *_problems(invalid)], "sweep")
-    return list(points.values()), [f"{text} ({warnings[text]} of {len(listed)} points)" for text in warnings]
+    counted = [f"{warning} ({count} of {len(listed)} points)" for warning, count in warnings.items()]
+    return list(points.values()), counted
 
 
 def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, list[Point]]:
@@ -97,7 +98,7 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
     if sweep.requires_other_tasks:
         known: dict[str, bool] = {}
         missing = ((describe(point.task), missing_requirement(point.task, known)) for point in points)
-        if problems := [Problem(where, text) for where, text in missing if text is not None]:
+        if problems := [Problem(where, problem) for where, problem in missing if problem is not None]:
             raise SpecError(sweep.name, problems[:_MOST_LINES], "sweep")
     if limits.points_per_job > 1 and points:
         check_shared(sweep.name, points)
@@ -114,8 +115,8 @@ def points_of(sweep: PaiSweep) -> list[Any]:
             raise TypeError("is a property; remove @property")  # noqa: TRY301
         return list(itertools.islice(iterated(sweep.points), _most(sweep.max_points) + 1))
     except Exception as error:
-        wrong = [Problem("points", user_error(error, "points()"))]
-        raise SpecError(sweep.name, wrong, "sweep") from error
+        problems = [Problem("points", user_error(error, "points()"))]
+        raise SpecError(sweep.name, problems, "sweep") from error
 
 
 def _most(max_points: object) -> int:
@@ -125,17 +126,17 @@ def _most(max_points: object) -> int:
 
 def iterated(points: Callable[[], Any]) -> Iterator[Any]:
     """Yield the tasks that ``points()`` returns; raise TypeError if they cannot be iterated."""
-    given = points()
-    if not isinstance(given, Iterable):
-        raise TypeError(f"returned {given!r:.60}; return a list of tasks")
-    yield from given
+    returned = points()
+    if not isinstance(returned, Iterable):
+        raise TypeError(f"returned {returned!r:.60}; return a list of tasks")
+    yield from returned
 
 
 def _problems(invalid: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
     """Yield the problems of points, from a dict of problem -> points with this problem."""
-    for text, whose in itertools.islice(invalid.items(), _MOST_LINES):
+    for problem, whose in itertools.islice(invalid.items(), _MOST_LINES):
         others = f" and {len(whose) - 1} more" if len(whose) > 1 else ""
-        yield Problem(f"{whose[0]}{others}", text)
+        yield Problem(f"{whose[0]}{others}", problem)
     if len(invalid) > _MOST_LINES:
         yield Problem("", f"and {len(invalid) - _MOST_LINES} more problems")
 
@@ -213,11 +214,11 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     is_moved = file.name == other.name and (file == other or not os.path.exists(other))  # noqa: PTH110  never raises
     if is_known or is_moved or not other.name or not file.name:
         return
-    wrong = (
+    problem = (
         f"{sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}; set "
         "results_dir or name of one of the two sweeps, or remove that folder"
     )
-    raise SpecError(sweep.name, [Problem("results_dir", wrong)], "sweep")
+    raise SpecError(sweep.name, [Problem("results_dir", problem)], "sweep")
 
 
 def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
@@ -247,9 +248,9 @@ def task_like(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
     All other parameters are copied, because the name of a point usually does not depend on them.
     """
     significant = {name for name, parameter in type(like).get_params() if parameter.significant}
-    own = like.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
-    recorded = {name: text for name, text in parameters.items() if name in significant}
-    task: JobTask = type(like).from_str_params({**own, **recorded})  # type: ignore[no-untyped-call]
+    current = like.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
+    recorded = {name: value for name, value in parameters.items() if name in significant}
+    task: JobTask = type(like).from_str_params({**current, **recorded})  # type: ignore[no-untyped-call]
     return task
 
 

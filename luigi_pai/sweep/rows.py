@@ -55,23 +55,23 @@ def flattened(rows: Iterable[tuple[Mapping[str, Any], Row]]) -> tuple[list[str],
     Args:
         rows: For each point, its parameters and its row.
     """
-    given = [(_renamed(parameters, FIXED, "parameter"), row) for parameters, row in rows]
-    names = list(dict.fromkeys(column for own, _ in given for column in own))
-    taken = {*names, *FIXED}
-    results = [_renamed(row.result, taken, "result") for _, row in given]
+    points = [(_renamed(parameters, FIXED, "parameter"), row) for parameters, row in rows]
+    names = list(dict.fromkeys(column for parameters, _ in points for column in parameters))
+    reserved = {*names, *FIXED}
+    results = [_renamed(row.result, reserved, "result") for _, row in points]
     values = dict.fromkeys(column for result in results for column in result)
     columns = [*names, "state", *values, *FIXED[1:]]
     table = []
-    for (own, row), result in zip(given, results, strict=True):
+    for (parameters, row), result in zip(points, results, strict=True):
         fixed = {column: None if (value := getattr(row, column)) == "" else value for column in FIXED}
-        found = own | result | fixed
+        found = parameters | result | fixed
         table.append({column: found.get(column) for column in columns})
     return columns, table
 
 
-def _renamed(values: Mapping[str, Any], taken: Container[str], prefix: str) -> dict[str, Any]:
+def _renamed(values: Mapping[str, Any], reserved: Container[str], prefix: str) -> dict[str, Any]:
     """Return the columns of values; names that are already taken get a prefix."""
-    return {f"{prefix}.{key}" if key in taken else key: value for key, value in flat(values).items()}
+    return {f"{prefix}.{key}" if key in reserved else key: value for key, value in flat(values).items()}
 
 
 def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
     Mappings become columns with dotted names; lists, NaN and infinities become JSON strings.
     """
     columns: dict[str, Any] = {}
-    for key, given in values.items():
-        value = _plain(given)
+    for key, raw in values.items():
+        value = _plain(raw)
         if isinstance(value, dict):
             columns |= {f"{key}.{column}": each for column, each in flat(value).items()}
         else:
@@ -170,8 +170,8 @@ class Best:
         value: Any = row.get(self.column)
         if _is_number(value) and (self._value is None or self.sign * value > self.sign * self._value):
             self._value = value
-            given = [name for name in parameters if row[name] is not None]
-            self._where = ", ".join(f"{name}={shown_value(row[name])}" for name in given)
+            names = [name for name in parameters if row[name] is not None]
+            self._where = ", ".join(f"{name}={shown_value(row[name])}" for name in names)
 
     def rank(self, row: Mapping[str, Any]) -> float:
         """Return a key that sorts rows: the best row is first, and rows that cannot be the best are last."""

@@ -139,12 +139,12 @@ class Sheet(NamedTuple):
 
     def csv_text(self) -> str:
         """Return the table as CSV, in which no spreadsheet treats a cell as a formula."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(map(_csv_cell, self.columns))
         for row in self.rows:
             writer.writerow(_csv_cell(row[column]) for column in self.columns)
-        return text.getvalue()
+        return buffer.getvalue()
 
     def page_parts(self) -> Iterator[str]:
         """Yield the parts of the page: counts, a chart that a script draws, and a table that needs no script.
@@ -207,8 +207,8 @@ def _csv_cell(value: Any) -> Any:
         return shown_value(value)
     if not isinstance(value, str):
         return value
-    text = value.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote every \r
-    return text if text in _NOT_FINITE else _FORMULA.sub(r"\g<0>'", text)
+    string = value.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote every \r
+    return string if string in _NOT_FINITE else _FORMULA.sub(r"\g<0>'", string)
 
 
 def _moment(milliseconds: int) -> str:
@@ -222,14 +222,14 @@ def _page_head(column: str, best: str) -> str:
 
 
 def _page_cell(column: str, row: Mapping[str, Any]) -> str:
-    text = escape(shown_value(row[column]))
+    content = escape(shown_value(row[column]))
     if column == "state":
-        return f'<td class="{text}">{text}</td>'
+        return f'<td class="{content}">{content}</td>'
     if column == "error":
-        return f'<td class="error">{text}</td>'
+        return f'<td class="error">{content}</td>'
     if column == "job" and str(row["page"]).startswith(_LINKS):
-        return f'<td><a href="{escape(row["page"])}">{text}</a></td>'
-    return f"<td>{text}</td>"
+        return f'<td><a href="{escape(row["page"])}">{content}</a></td>'
+    return f"<td>{content}</td>"
 
 
 @cache
@@ -237,6 +237,6 @@ def _asset(name: str) -> str:
     return (_ASSETS / name).read_text("utf-8")
 
 
-def _hash_of(text: str) -> str:
-    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).digest()
+def _hash_of(content: str) -> str:
+    digest = hashlib.sha256(content.encode("utf-8", "backslashreplace")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -151,8 +151,8 @@ class Source:
         """Record and check a point of a search; return it, or its end if it has finished or cannot run."""
         if point.record.asked is None:
             task = point.task  # the event contains everything that ``_recreate`` needs
-            texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
-            self.journal.ask(self._event("asked", point.name, family=task.task_family, parameters=texts))
+            parameters = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
+            self.journal.ask(self._event("asked", point.name, family=task.task_family, parameters=parameters))
         if (ended := self.table.recorded_end(point)) is not None:
             return ended
         if (missing := missing_requirement(point.task, self._complete)) is not None:
@@ -171,7 +171,7 @@ class Source:
         self._rows[point.name] = row
         tasks, point.untold = point.untold, []
         if tasks and not point.record.told:
-            self.journal.note(self._event("told", point.name))
+            self.journal.queue(self._event("told", point.name))
         for task in tasks:
             self._tell(task, row)
 
@@ -191,7 +191,7 @@ class Source:
                 task = next(self._tasks)
                 if task is None:
                     self._waits = True
-                elif (point := self._taken(task)) is not None:
+                elif (point := self._point_of(task)) is not None:
                     return point
             except StopIteration:
                 self._ended = True
@@ -199,7 +199,7 @@ class Source:
                 self._fail(user_error(error, "points()"))
         return None
 
-    def _taken(self, task: Any) -> Point | None:
+    def _point_of(self, task: Any) -> Point | None:
         """Return the point of a yielded task; None if it is already known, or if an error ends the search."""
         self._yielded += 1
         if self._yielded > self.limits.max_points:
@@ -239,21 +239,21 @@ class Source:
         Recorded points that the generator does not propose are left out, so that they do not change the order
         of the others. They are recreated at the end, when the classes of the search's points are known.
         """
-        told, waited, is_same = 0, -1, True
+        tells, waited, is_same = 0, -1, True
         ahead: str | None = None  # a proposed point whose event comes later
         skipped = set[str]()
         for event, name in list(self.journal.history):
             point = self._by_name.get(name)
             if event != "asked":
-                told += 1
+                tells += 1
                 if point is not None and point.record.row is not None:
                     self.tell(point, self.table.row_of(point))
             elif name == ahead:
                 ahead = None
             elif point is None:
-                if is_same and ahead is None and waited != told:
-                    point = self._proposed(told, skipped)
-                    waited = told if point is None else -1
+                if is_same and ahead is None and waited != tells:
+                    point = self._proposed(tells, skipped)
+                    waited = tells if point is None else -1
                 if point is not None and point.name != name:
                     ahead, is_same = point.name, point.record.asked is not None
                 if name not in self._by_name:
@@ -261,12 +261,12 @@ class Source:
         self._recreate([name for name in self.journal.asked if name not in self._by_name])
         self._waits = False
 
-    def _proposed(self, told: int, skipped: Container[str]) -> Point | None:
+    def _proposed(self, tells: int, skipped: Container[str]) -> Point | None:
         """Return the generator's next point whose name is not in ``skipped``; None if it waits.
 
-        The generator may yield None before the point, once for each of the ``told`` calls of ``tell``.
+        The generator may yield None before the point, once for each of the ``tells`` calls of ``tell``.
         """
-        for _ in range(told + 1):
+        for _ in range(tells + 1):
             self._waits = False
             point = self._propose()
             while point is not None and point.name in skipped:
@@ -316,9 +316,9 @@ class Source:
         asked = self.journal.record(first).asked
         verb, them = ("is", "it") if len(self.dropped) == 1 else ("are", "them")
         place = "the journal" if asked is None else asked.place
-        text = (
+        message = (
             f"{counted(len(self.dropped), 'recorded point')} {verb} ignored, because points() does not "
             f"propose {them} in this run; no job is submitted for {them}. The first is "
             f"{printable(first)[:_LONGEST]}, in {place}: {printable(self.dropped[first])}"
         )
-        logger.warning("%s: %s", self.table.sweep, text)
+        logger.warning("%s: %s", self.table.sweep, message)

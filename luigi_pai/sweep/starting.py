@@ -67,13 +67,13 @@ class Starter:
                 may have been submitted.
             HdfsError: the file system failed, but a retry may succeed.
         """
-        results = self._begin(pack.points) if pack.name is None else self._submit(pack)
+        results = self._look_up(pack.points) if pack.name is None else self._submit(pack)
         for point, result in results:
             if isinstance(result, Submission):  # its next event is its end
                 point.save_memory()
         return results
 
-    def _begin(self, points: Sequence[Point]) -> list[tuple[Point, Result]]:
+    def _look_up(self, points: Sequence[Point]) -> list[tuple[Point, Result]]:
         """Look up points, and submit each point that needs a separate job."""
         book = points[0].work.book
         if self._limits.points_per_job > 1:
@@ -82,7 +82,7 @@ class Starter:
         for point in points:
             result: Result
             try:
-                result = self._begin_one(point) if point.is_proposed else _confirmed(point)
+                result = self._look_up_one(point) if point.is_proposed else _confirmed(point)
             except Exception as error:
                 if isinstance(error, OF_ALL) or (isinstance(error, PaiError) and error.transient):
                     raise
@@ -90,9 +90,9 @@ class Starter:
             results.append((point, result))
         return results
 
-    def _begin_one(self, point: Point) -> Result:
+    def _look_up_one(self, point: Point) -> Result:
         point.work.options.check()
-        known = self._known(point)
+        known = self._situation_of(point)
         decision = decide(known)
         if isinstance(decision, Refuse):
             raise decision.error
@@ -114,7 +114,7 @@ class Starter:
             logger.warning("%s", decision.reason)
         return _counted(self._submitter.submit([point]).job)
 
-    def _known(self, point: Point) -> Situation:
+    def _situation_of(self, point: Point) -> Situation:
         """Return the situation of a point, for the decision. A recent list may replace its lookup."""
         work, evidence = point.work, point.evidence
         evidence.noted = point.record.claim

@@ -103,10 +103,10 @@ class PaiSweep(Task):
         is added.
         """
         parameters = self.to_str_params(only_significant=True)  # type: ignore[no-untyped-call]
-        own = {key: text for key, text in parameters.items() if key not in LIMITS}
-        if not own:
+        significant = {key: value for key, value in parameters.items() if key not in LIMITS}
+        if not significant:
             return str(self.task_family)
-        digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(significant, sort_keys=True).encode()).hexdigest()
         return f"{self.task_family}_{digest[:_HASH]}"
 
     @attribute

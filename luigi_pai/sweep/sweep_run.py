@@ -130,9 +130,9 @@ class SweepRun:
         """Show the progress in the log, on a terminal and on Luigi's page."""
         left, per_job = self._source.left, self._limits.points_per_job
         window, total = self._engine.window, self._source.total
-        if not self._pace_shown and (text := pace(window, left, per_job)) is not None:
+        if not self._pace_shown and (message := pace(window, left, per_job)) is not None:
             self._pace_shown = True
-            logger.info("%s: %s", self._name, text)
+            logger.info("%s: %s", self._name, message)
         line = self._progress.line(total, seconds_to_submit(window, math.ceil(left / per_job)))
         if line is not None:
             if self._drawing is None:
@@ -153,7 +153,7 @@ class SweepRun:
         if self._drawing is not None:
             total = self._source.total
             part = (self._progress.percentage(total) or 0) / 100
-            self._drawing.draw(f"{self._name}: {self._progress.text(total)}", part if total else None)
+            self._drawing.draw(f"{self._name}: {self._progress.summary(total)}", part if total else None)
 
     def _show_reason(self) -> None:
         """Log why the first job is waiting, if no job is running and the reason has changed."""
@@ -172,13 +172,13 @@ class SweepRun:
     def _handle(self, message: str) -> str:
         """Handle a message and return the response."""
         if message.lower() == "status":
-            return self._progress.text(self._source.total)
+            return self._progress.summary(self._source.total)
         try:
-            text = self._engine.stop() if message.lower() == "stop" else self._change(message)
+            response = self._engine.stop() if message.lower() == "stop" else self._change(message)
         except (ValueError, PaiApiError) as error:
             return str(error)
-        logger.info("%s: by message: %s", self._name, text)
-        return text
+        logger.info("%s: by message: %s", self._name, response)
+        return response
 
     def _change(self, message: str) -> str:
         """Change a limit, and return a message about it; nothing is changed if this raises an error."""
@@ -199,9 +199,9 @@ class SweepRun:
         to_stop = [job for job in jobs if job.members[0].work.options["on_kill"] == "stop"]
         self._journal.again([member.work.name for job in to_stop for member in job.members])
         stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN)
-        asked = f"{counted(len(stopped), 'job')} asked to stop; " if stopped else ""
+        stopping = f"{counted(len(stopped), 'job')} asked to stop; " if stopped else ""
         continuing = self._continuing(stopped)
-        logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
+        logger.warning("%s: interrupted: %s%s", self._name, stopping, continuing)
         with contextlib.suppress(PaiError, OSError):
             # Not _save(), because if it records the end of the run, the next run retries all failed points.
             self._table.write(complete=False)
@@ -213,14 +213,14 @@ class SweepRun:
         """
         jobs = [job for job in self._engine.in_flight.jobs() if job.members and job not in stopped]
         unsure = sorted(job.name for job in jobs if not job.is_there)
-        count, texts = len(jobs) - len(unsure), []
+        count, parts = len(jobs) - len(unsure), []
         if count:
             verb, them = ("continues", "it") if count == 1 else ("continue", "them")
-            texts.append(f"{counted(count, 'job')} {verb}; the next run of the sweep takes {them} over")
+            parts.append(f"{counted(count, 'job')} {verb}; the next run of the sweep takes {them} over")
         if unsure:
             names = ", ".join(unsure)
-            texts.append(f"{counted(len(unsure), 'job')} may have been submitted ({names}); {_LOOKED_UP}")
-        return "; ".join(texts) or "to continue, run the sweep again"
+            parts.append(f"{counted(len(unsure), 'job')} may have been submitted ({names}); {_LOOKED_UP}")
+        return "; ".join(parts) or "to continue, run the sweep again"
 
     # ending
 
@@ -246,7 +246,7 @@ class SweepRun:
         is_whole = engine.done and self._source.total is not None
         if is_whole and not (engine.stopping or engine.is_hopeless or error):
             self._retry(lambda: self._finish(complete=True))
-            logger.info("%s: %s", self._name, self._progress.text(total))
+            logger.info("%s: %s", self._name, self._progress.summary(total))
             return
         self._save()
         failures = f"{len(failed)} of {total:,} points failed"

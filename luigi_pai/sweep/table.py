@@ -107,14 +107,14 @@ class Progress:
             total: The number of points, if it is known.
             slowest: The minimum seconds for the remaining submissions, because the server limits them.
         """
-        text = self.text(total)
-        if self.idle() > 0 or text == self._last:
+        line = self.summary(total)
+        if self.idle() > 0 or line == self._last:
             return None
-        self._shown_at, self._last = self._clock.monotonic(), text
+        self._shown_at, self._last = self._clock.monotonic(), line
         left = 0 if total is None else total - sum(self._ended.values())
-        return text + self._forecast(left, slowest)
+        return line + self._forecast(left, slowest)
 
-    def text(self, total: int | None) -> str:
+    def summary(self, total: int | None) -> str:
         """Return the line without the estimated end, even if nothing has changed."""
         parts = [f"{count:,} {state}" for state, count in self.counts.items() if count] or ["none started"]
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
@@ -224,14 +224,14 @@ class Table:
         """Write the journal and all rows if a row has changed, at most every 5 s; errors are logged."""
         if self.idle() > 0:
             return
-        began, longest = self._clock.monotonic(), math.inf
+        start, longest = self._clock.monotonic(), math.inf
         try:
             self.write()
         except (PaiError, OSError) as error:
             logger.warning("Sweep %s: its table could not be written: %s", self.sweep, first_line(error))
             longest = _LONGEST_PAUSE
         now = self._clock.monotonic()
-        self._next = now + min(max(_EVERY, (now - began) / _SHARE), longest)
+        self._next = now + min(max(_EVERY, (now - start) / _SHARE), longest)
 
     def write(self, *, complete: bool = False) -> None:
         """Write the journal and all rows; ``complete`` is whether the sweep has succeeded."""
@@ -261,16 +261,16 @@ class Table:
     def _result_of(self, task: JobTask) -> tuple[dict[str, Any], str, bool]:
         """Return the values of ``result()``, a problem if any, and whether a retry may succeed."""
         try:
-            given: Any = task.result()
-            if given is not None and not hasattr(given, "keys"):
-                kind = f"{type(given).__name__}, not a dict such as {{'accuracy': 0.97}}"
+            result: Any = task.result()
+            if result is not None and not hasattr(result, "keys"):
+                kind = f"{type(result).__name__}, not a dict such as {{'accuracy': 0.97}}"
                 raise ValueError(f"result() of {type(task).__name__} returned {kind}")  # noqa: TRY301
-            self.without_metrics += isinstance(given, LastReports)
-            values, problem = bounded(dict(given or {}))
+            self.without_metrics += isinstance(result, LastReports)
+            values, problem = bounded(dict(result or {}))
         except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep continues
-            text = first_line(error) if isinstance(error, (PaiError, ValueError)) else ""
+            message = first_line(error) if isinstance(error, (PaiError, ValueError)) else ""
             may_succeed = isinstance(error, HdfsError) and error.transient
-            self.result_error = text or user_error(error)
+            self.result_error = message or user_error(error)
             return {}, f"no result: {self.result_error}", may_succeed
         self.without_result += not (values or problem)
         return values, problem, False

@@ -9,8 +9,8 @@ def shown(*events):
     """Return the line after some events."""
     progress = Progress()
     for event in events:
-        progress.note(event)
-    return progress.text()
+        progress.record(event)
+    return progress.line()
 
 
 COUNTS = {"done": 30, "running": 8, "waiting": 0, "failed": 10, "pruned": 0}

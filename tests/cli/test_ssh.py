@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import responses
 import yaml
-from places import ROOT
+from places import DATA, ROOT
 from waiting import wait_until
 
 from luigi_pai.api.cluster import Cluster
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local import LocalPai
 
+CASES = yaml.safe_load((DATA / "cli" / "ssh.yaml").read_text("utf-8"))
 URL = "http://pai.test:9186"
 LINK = "http://10.0.0.4/a/10.0.0.4:5070/webhdfs/v1/Container/admin/train/ssh/keyFiles/train?op=OPEN"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nsecretsecret\n-----END RSA PRIVATE KEY-----\n"
@@ -138,6 +140,8 @@ def rest(settings: Callable[..., None]) -> Iterator[responses.RequestsMock]:
         mock.get(f"{URL}/api/v1/jobs", json=[])
         mock.get(f"{URL}/api/v1/jobs/train", json=job_reply())
         mock.get(f"{URL}/api/v1/jobs/train/ssh", json=ssh_reply())
+        missing = {"code": "NoJobError", "message": "Job train__attempt2 is not found."}
+        mock.get(f"{URL}/api/v1/jobs/train__attempt2", status=404, json=missing)
         mock.get(LINK, body=KEY)
         yield mock
 
@@ -187,86 +191,37 @@ def test_no_ssh_on_this_machine(tmp_path, monkeypatch, pai_command):
     assert said == "luigi-pai ssh: there is no ssh on this machine's PATH: install OpenSSH's client\n"
 
 
-def test_a_job_of_several_tasks(rest, ssh, pai_command):
-    """Which one has to be said; each has its own address."""
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_a_refusal(case, rest, ssh, pai_command):
+    """A line and an exit code, and no ssh is started: tests/data/cli/ssh.yaml has the cases."""
+    replies = case.get("replies", {})
+    if "job" in replies:
+        rest.replace("GET", f"{URL}/api/v1/jobs/train", json=job_reply(**replies["job"]))
+    if "ssh" in replies:
+        reply = ssh_reply(**replies["ssh"]) | replies.get("changes", {})
+        rest.replace("GET", f"{URL}/api/v1/jobs/train/ssh", json=reply)
+    if "error" in replies:
+        rest.replace("GET", f"{URL}/api/v1/jobs/train/ssh", status=404, json=replies["error"])
+    if "key" in replies:
+        rest.replace("GET", LINK, **replies["key"])
+    for words, (code, message) in case["refused"].items():
+        said = pai_command(*shlex.split(words), expect=code).stderr
+        assert message in said
+        assert said.startswith("luigi-pai ssh") or "is not the name of a user" in said
+        assert "secret" not in said
+    assert ssh.was_called is None
+
+
+def test_each_task_has_its_address(rest, ssh, pai_command):
     rest.replace("GET", f"{URL}/api/v1/jobs/train", json=job_reply(tasks=3))
     rest.replace("GET", f"{URL}/api/v1/jobs/train/ssh", json=ssh_reply(2))
-    said = pai_command("ssh", "train", expect=2).stderr
-    assert said == "luigi-pai ssh: job train has 3 tasks: name one, worker/0, worker/1, worker/2\n"
-    said = pai_command("ssh", "train", "worker", expect=2).stderr
-    assert "job train has 3 tasks of role worker: name one, worker/0" in said
-    said = pai_command("ssh", "train", "master/0", expect=2).stderr
-    assert "job train has no task master/0; it has worker/0, worker/1, worker/2" in said
-    assert "x is not a task" not in said
-    assert "worker/x is not a task" in pai_command("ssh", "train", "worker/x", expect=2).stderr
-    said = pai_command("ssh", "train", "worker/2", expect=1).stderr
-    assert "worker/2 of job train does not run yet, or has no ssh server yet" in said
-    assert ssh.was_called is None
     pai_command("ssh", "train", "worker/1")
     assert ssh.was_called["words"][:2] == ["-p", "30011"]
     assert ssh.was_called["words"][-1] == "root@10.0.0.6"
 
 
-@pytest.mark.parametrize("command", ["ssh", "ssh-config"])
-@pytest.mark.parametrize(
-    ("state", "text"),
-    [
-        ("WAITING", "job train does not run yet, or has no ssh server yet (WAITING)"),
-        ("FAILED", "job train has ended (FAILED): none of its containers is left; see luigi-pai logs"),
-    ],
-)
-def test_a_job_that_does_not_run(command, state, text, rest, ssh, pai_command):
-    rest.replace("GET", f"{URL}/api/v1/jobs/train", json=job_reply(state))
-    if state == "FAILED":  # a later submission would be the one that is meant
-        missing = {"code": "NoJobError", "message": "Job train__attempt2 is not found."}
-        rest.get(f"{URL}/api/v1/jobs/train__attempt2", status=404, json=missing)
-        rest.get(f"{URL}/api/v1/jobs", json=[])
-    assert pai_command(command, "train", expect=1).stderr == f"luigi-pai {command}: {text}\n"
-    assert ssh.was_called is None
-
-
-@pytest.mark.parametrize("command", ["ssh", "ssh-config"])
-def test_a_job_without_ssh(command, rest, ssh, pai_command):
-    """As 0.7.1 and the local server answer."""
-    answer = {"code": "NoJobSshInfoError", "message": "SSH info of job train is not found."}
-    rest.replace("GET", f"{URL}/api/v1/jobs/train/ssh", status=404, json=answer)
-    assert pai_command(command, "train", expect=1).stderr == (
-        f"luigi-pai {command}: job train has no ssh: none of its containers runs an ssh server (yet); the "
-        "image must have openssh-server and curl\n"
-    )
-    assert ssh.was_called is None
-
-
-@pytest.mark.parametrize(
-    "about",
-    [
-        {"sshIp": "-oProxyCommand=touch x"},
-        {"sshIp": "10.0.0.5\n    ProxyCommand x"},
-        {"sshPort": "0"},
-        {"sshPort": "22 -v"},
-    ],
-)
-def test_an_address_that_is_none(about, rest, ssh, pai_command):
-    """Neither becomes an option of ssh, nor a line of its configuration."""
-    rest.replace("GET", f"{URL}/api/v1/jobs/train/ssh", json=ssh_reply(**about))
-    assert "not the address of an ssh server" in pai_command("ssh", "train", expect=1).stderr
-    assert ssh.was_called is None
-
-
-def test_a_key_that_is_not_there(rest, ssh, pai_command):
-    """The error names its place, without what may open it, and shows no other content."""
-    rest.replace("GET", LINK, status=404, body="secretsecret")
-    said = pai_command("ssh", "train", expect=1).stderr
-    assert said == (
-        f"luigi-pai ssh: the private key of job 'train' is not at {LINK.partition('?')[0]} (404)\n"
-    )
-    rest.replace("GET", LINK, body="<html>secretsecret</html>")
-    assert "is not at" in pai_command("ssh", "train", expect=1).stderr
-    rest.replace("GET", f"{URL}/api/v1/jobs/train/ssh", json=ssh_reply() | {"keyPair": {}})
-    assert "no link to the private key of job 'train'" in pai_command("ssh", "train", expect=1).stderr
-    rest.remove("GET", LINK)
-    rest.replace("GET", f"{URL}/api/v1/jobs/train/ssh", json=ssh_reply())
-    rest.get(LINK, body=ConnectionResetError("reset"))
+def test_a_key_that_cannot_be_fetched(rest, ssh, pai_command):
+    rest.replace("GET", LINK, body=ConnectionResetError("reset"))
     pai_command("ssh", "train", expect=3)
     assert ssh.was_called is None
 
@@ -304,16 +259,6 @@ def test_the_configuration_of_ssh(tmp_path, pai_command, monkeypatch):
     assert "none/key cannot be written: No such file or directory" in refused
     refused = pai_command("ssh-config", "train", expect=2).stderr
     assert "job train has a private key: use --key FILE, the file to store it in" in refused
-
-
-@pytest.mark.usefixtures("rest")
-@pytest.mark.parametrize("login", ["-oProxyCommand=touch ran", "", "a b", "root\n    ProxyCommand x", "@h"])
-@pytest.mark.parametrize("command", ["ssh", "ssh-config"])
-def test_a_login_is_a_name(ssh, pai_command, command, login):
-    """What ssh would take for an option, or for another line of its configuration, is refused."""
-    refused = pai_command(command, "train", f"--login={login}", expect=2).stderr
-    assert "is not the name of a user" in refused
-    assert ssh.was_called is None
 
 
 SHOWN = """

@@ -8,9 +8,10 @@ from dataclasses import asdict
 
 import luigi
 import pytest
+import sweep_tasks
 from pipelines import new_process
 from sweep_lives import lives
-from sweep_tasks import JOURNAL, Study, Train, end_of, forge, states, study
+from sweep_tasks import JOURNAL, Asks, Study, Train, end_of, forge, states, study
 
 from luigi_pai import PaiSweepFailed, grid
 from luigi_pai.sweep.sweep_run import SweepRun
@@ -27,22 +28,11 @@ class Hidden(Train):
         return f"hidden-{self.rate}-{self.batch}"
 
 
-class Search(Study):
-    """Proposes four points, and waits after the second."""
-
-    kind = Train
-    parallel_jobs = 2
-    tolerance = 400
-
-    def points(self):
-        self.told = []
-        for batch in (1, 2, 3, 4):
-            while batch == 3 and len(self.told) < 2:
-                yield None
-            yield self.kind(batch=batch)
-
-    def tell(self, point, row):
-        self.told.append((point.name, row["state"]))
+def search(name="Search", kind=Train, **about):
+    """Return a search that proposes four points, and waits after the second."""
+    one, two, three, four = (kind(batch=batch) for batch in (1, 2, 3, 4))
+    proposes = [one, two, {"told": 2}, three, four]
+    return study(name, Asks, parallel_jobs=2, tolerance=400, proposes=proposes, **about)
 
 
 NAMES = [f"train-0.1-{batch}" for batch in (1, 2, 3, 4)]
@@ -70,13 +60,13 @@ def test_three_hundred_lines_are_no_job(pai, caplog, monkeypatch, first, is_kill
     if is_killed:
         with monkeypatch.context() as patched:
             patched.setattr(SweepRun, "_save", lambda *_, **__: None)
-            patched.setattr(Search, "tell", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            patched.setattr(Asks, "tell", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                Search().run()
+                search().run()
         new_process()
     forge(*(asked(f"train-0.5-{batch}", rate="0.5", batch=str(batch)) for batch in range(300)), first=first)
     line = 1 if first else JOURNAL.read_bytes()[: JOURNAL.read_bytes().index(b"train-0.5-0")].count(b"\n") + 1
-    Search().run()
+    search().run()
     check_posts(pai)
     expected = (
         "Search: 300 recorded points are ignored, because points() does not propose them in this run; no job "
@@ -84,15 +74,14 @@ def test_three_hundred_lines_are_no_job(pai, caplog, monkeypatch, first, is_kill
     )
     assert [text.startswith(expected) for text in ignored(caplog)] == [True]
     assert "points() proposes different points" not in caplog.text
-    assert states(Search()) == ["SUCCEEDED"] * 4
-    assert Search().complete()
+    assert states(search()) == ["SUCCEEDED"] * 4
+    assert search().complete()
 
 
 def test_no_more_recorded_points_are_looked_up_than_may_be_proposed(pai, caplog):
-    few = study("Few", Search, max_points=5)
     forge(*(asked(f"train-0.5-{batch}", rate="0.5", batch=str(batch)) for batch in range(300)))
     caplog.set_level("DEBUG", "luigi-interface")
-    few.run()
+    search("Few", max_points=5).run()
     check_posts(pai)
     assert len(re.findall("NotConfirmedError: the server has no such job", caplog.text)) == 5
 
@@ -105,12 +94,10 @@ def test_a_line_that_the_search_would_not_have_come_to(life, steps):
 
 def test_a_recorded_point_with_a_job_is_watched_and_never_submitted(pai, caplog):
     """A failed job of the user gets no second attempt, whatever max_attempts is; rows and tell() have it."""
-
-    persistent = study("Persistent", Search, max_attempts=5)
     pai.add("train-0.1-8", ends_as="FAILED", exit_code=3)
     pai.add("train-0.1-9")
     forge(asked("train-0.1-8", batch="8"), asked("train-0.1-9", batch="9"))
-    sweep = persistent
+    sweep = search("Persistent", max_attempts=5)
     sweep.run()
     check_posts(pai)
     rows = {row["batch"]: row["state"] for row in sweep.output().rows()}
@@ -123,9 +110,6 @@ def test_a_recorded_point_with_a_job_is_watched_and_never_submitted(pai, caplog)
 def test_a_point_that_is_proposed_later_has_the_parameters_of_the_code(pai):
     """Not those of the journal, which the name may leave out."""
 
-    class Proposes(Search):
-        kind = Hidden
-
     commands = []
 
     class Spied(Hidden):
@@ -133,10 +117,9 @@ def test_a_point_that_is_proposed_later_has_the_parameters_of_the_code(pai):
             commands.append(self.command)
             return super().job()
 
-    Proposes.kind = Spied
     forge(*(asked(f"hidden-0.1-{batch}", "Spied", batch=str(batch), command="evil") for batch in (9, 4, 3)))
     pai.add("hidden-0.1-9", runs_for=0.1)
-    Proposes().run()
+    search("Proposes", Spied).run()
     check_posts(pai, [f"hidden-0.1-{batch}" for batch in (1, 2, 3, 4)])
     assert set(commands) == {"python train.py"}
 
@@ -152,14 +135,13 @@ def test_no_folder_of_the_journal_is_written_to(pai, hdfs, caplog, state):
         def output_dir(self):
             return f"{self.folder}/{self.name}"
 
-    proposes = study("Proposes", Search, kind=Placed)
     place = hdfs / "other/train-0.1-9"
     place.mkdir(parents=True)
     (place / "_SUCCESS").touch()
     pai.add("train-0.1-9", ends_as=state, exit_code=3)
     pai.jobs["train-0.1-9"].config["outputDir"] = "$PAI_DEFAULT_FS_URI/out/train-0.1-9"
     forge(asked("train-0.1-9", "Placed", batch="9", folder="/other"))
-    proposes.run()
+    search("Proposes", Placed).run()
     check_posts(pai)
     assert "the output folder of job 'train-0.1-9' is" in ignored(caplog)[0]
     assert [path.name for path in place.iterdir()] == ["_SUCCESS"]
@@ -204,16 +186,17 @@ MALFORMED = {
 @pytest.mark.parametrize("line", MALFORMED)
 def test_a_malformed_line_is_no_job_and_no_error(pai, line):
     """The search runs as without it, is complete, and has its four rows."""
-    forge({"event": "run", "run": [1, "a"], "sweep": "Search", "file": __file__, "at": 1}, MALFORMED[line])
-    Search().run()
+    run = {"event": "run", "run": [1, "a"], "sweep": "Search", "file": sweep_tasks.__file__, "at": 1}
+    forge(run, MALFORMED[line])
+    search().run()
     check_posts(pai)
-    assert sorted(row["job"] for row in Search().output().rows()) == NAMES
-    assert Search().complete()
+    assert sorted(row["job"] for row in search().output().rows()) == NAMES
+    assert search().complete()
     forge(MALFORMED[line])
     new_process()
-    Search().run()
+    search().run()
     check_posts(pai)
-    assert Search().complete()
+    assert search().complete()
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
@@ -228,7 +211,6 @@ def test_a_malformed_line_is_no_job_and_no_error(pai, line):
 def test_a_run_submits_a_failing_point_no_more_often_than_its_limit(pai, event, attempts):
     """Whatever numbers the journal has."""
     pai.plan = end_of(failing=["train"])
-
     fails = study("Fails", max_attempts=attempts, points=lambda: grid(Train, rate=[0.1]))
     forge(event)
     with pytest.raises(PaiSweepFailed):

@@ -212,7 +212,7 @@ def test_a_write_that_fails_once_loses_no_event():
             journal.begin([claim("a")])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    journal.note({"event": "pruned", "point": "b", "job": "b"})
+    journal.queue({"event": "pruned", "point": "b", "job": "b"})
     journal.flush()
     read = Journal("results", MovableClock()).read()
     assert read.record("a").claim.job == "a"

@@ -56,7 +56,7 @@ def test_a_line_has_counts_the_best_and_the_end():
         "best accuracy 0.973457 (rate=0.01, steps=7); done in about "
     )
     assert progress.percentage(600) == 1
-    assert progress.text(None).startswith("search: 6 done, 2 running, 2 waiting, 1 failed")
+    assert progress.summary(None).startswith("search: 6 done, 2 running, 2 waiting, 1 failed")
 
 
 def test_the_end_is_forecast_from_the_last_ends():
@@ -277,7 +277,7 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
         in_thread = functools.partial(run_at_once, seconds=seconds)
         monkeypatch.setattr(f"luigi_pai.sweep.{module}.run_in_thread", in_thread)
     monkeypatch.setattr("luigi_pai.sweep.engine.wait", wait)
-    monkeypatch.setattr(Point, "begin", functools.partialmethod(lambda point: begin(cluster, point)))
+    monkeypatch.setattr(Point, "prepare", functools.partialmethod(lambda point: begin(cluster, point)))
     monkeypatch.setattr(Starter, "start", submitted)
     monkeypatch.setattr(Ending, "record", lambda *_: None)
     journal = Journal(str(tmp_path), clock)

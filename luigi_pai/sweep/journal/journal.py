@@ -98,13 +98,13 @@ class Journal(Ledger):
         """Read the events added since the last call; raise ValueError if the file is not a journal."""
         with self._writing:
             parts = self._files.read()
-            if not self._take(parts) and not self.info and any(part.data.strip() for part in parts):
+            if not self._apply_lines(parts) and not self.info and any(part.data.strip() for part in parts):
                 raise ValueError(
                     f"{self._files.path} is not the journal of a sweep; move it away, and run the sweep again"
                 )
         return self
 
-    def _take(self, parts: Iterable[Lines]) -> int:
+    def _apply_lines(self, parts: Iterable[Lines]) -> int:
         """Apply the lines that were read, and return the number of events in them."""
         events = 0
         for part in parts:
@@ -124,10 +124,10 @@ class Journal(Ledger):
 
     def write(self, *events: Mapping[str, Any]) -> None:
         """Write the queued events, and then these events."""
-        self.note(*events)
+        self.queue(*events)
         self.flush()
 
-    def note(self, *events: Mapping[str, Any]) -> None:
+    def queue(self, *events: Mapping[str, Any]) -> None:
         """Apply events, and queue them for the next write."""
         with self._state:
             for event in events:
@@ -140,7 +140,7 @@ class Journal(Ledger):
             with self._state:
                 lines = list(self._unwritten)
             if lines:
-                self._take(self._files.append(b"".join(b"\n" + line for line in lines) + b"\n"))
+                self._apply_lines(self._files.append(b"".join(b"\n" + line for line in lines) + b"\n"))
                 with self._state:
                     del self._unwritten[: len(lines)]
 
@@ -150,14 +150,14 @@ class Journal(Ledger):
         On a local file system, a lock lets only one of several processes claim a submission.
         """
         with self._writing, self._files.locked() as others:
-            self._take(others)
+            self._apply_lines(others)
             held = []
             for claim in claims:
                 known = self.record(claim.name).claim
                 if known is None or known.number != claim.number:
                     known, fields = claim, asdict(claim)
                     fields = {key: value for key, value in fields.items() if key not in ("name", "state")}
-                    self.note({"event": "begun", "point": claim.name, "claim": fields})
+                    self.queue({"event": "begun", "point": claim.name, "claim": fields})
                 held.append(known)
             self.flush()
         return held
@@ -188,7 +188,7 @@ class Journal(Ledger):
         claim = self.record(name).claim
         number = number or (0 if claim is None else claim.number)
         ended = {"event": "ended", "point": name, "number": number, "row": asdict(row), "cluster": cluster}
-        self.note({**ended, "id": uuid.uuid4().hex[:8]})
+        self.queue({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
         """Start a run; raise ValueError if a run in the journal has an impossible number.
@@ -204,8 +204,8 @@ class Journal(Ledger):
                 "folder, or choose another"
             )
         self._run = [number, uuid.uuid4().hex[:8]]
-        at = int(self._clock.time() * 1000)
-        self.write({"event": "run", "run": self._run, "sweep": name, "file": file, "at": at})
+        now_ms = int(self._clock.time() * 1000)
+        self.write({"event": "run", "run": self._run, "sweep": name, "file": file, "at": now_ms})
         self.read()
 
     def ask(self, event: Mapping[str, Any]) -> None:
@@ -215,7 +215,7 @@ class Journal(Ledger):
         the process that started last knows all points that were proposed before.
         """
         with self._writing, self._files.locked() as others:
-            self._take(others)
+            self._apply_lines(others)
             self.check_newest()
             self.write(event)
             self.check_newest()
@@ -234,7 +234,7 @@ class Journal(Ledger):
     def finish(self, *, complete: bool, budget: int, dropped: Iterable[str]) -> None:
         """Queue the event "over": the run has finished, and was not killed. See this class's attributes."""
         over = {"event": "over", "run": self._run, "complete": complete, "budget": budget}
-        self.note({**over, "dropped": [*dropped]})
+        self.queue({**over, "dropped": [*dropped]})
 
     def retry(self) -> int:
         """Make the next run submit failed points again, and return their number."""
@@ -251,7 +251,7 @@ class Journal(Ledger):
             number = 0 if record.claim is None else record.claim.number
             points[name] = {"number": number, "end": record.last.get("id")}
         if points:
-            self.note({"event": "again", "points": points})
+            self.queue({"event": "again", "points": points})
 
     def is_complete(self, names: Iterable[str], allowed: int) -> bool:
         """Return whether all points have finished, and at most ``allowed`` of them have failed."""
@@ -306,5 +306,5 @@ class Journal(Ledger):
         elif kind == "pruned":
             record.pruned = True
         elif kind == "ended" and checked_number(event["number"]) >= record.last.get("number", 0):
-            texts = {key: str(event[key]) for key in ("cluster", "id")}
-            record.last = {"number": event["number"], **texts, "row": valid_row(**event["row"])}
+            strings = {key: str(event[key]) for key in ("cluster", "id")}
+            record.last = {"number": event["number"], **strings, "row": valid_row(**event["row"])}

@@ -99,18 +99,18 @@ class Record:
 def valid_row(**fields: Any) -> Row:
     """Return the row of an end, cut to the bounds of a row; raise an error if a field is invalid."""
     row = Row(**fields)
-    texts = {key: getattr(row, key) for key in ("job", "page", "error")}
+    strings = {key: getattr(row, key) for key in ("job", "page", "error")}
     is_finite = row.seconds is None or math.isfinite(row.seconds)
-    is_valid = row.state in _ENDED and all(isinstance(text, str) for text in texts.values())
+    is_valid = row.state in _ENDED and all(isinstance(string, str) for string in strings.values())
     if not (is_valid and isinstance(row.result, dict) and is_finite):
         raise ValueError(row.state)
     kept, _ = bounded(row.result)
-    return replace(row, result=kept, **{key: text[:_LONGEST] for key, text in texts.items()})
+    return replace(row, result=kept, **{key: string[:_LONGEST] for key, string in strings.items()})
 
 
 def valid_asked(place: str, family: Any, parameters: Any) -> Asked:
     """Return the event of a proposed point; raise ValueError if a field has an invalid type."""
-    if not isinstance(family, str) or not all(isinstance(text, str) for text in parameters.values()):
+    if not isinstance(family, str) or not all(isinstance(value, str) for value in parameters.values()):
         raise ValueError(family)
     return Asked(place, family, parameters)
 
@@ -130,8 +130,8 @@ def checked_number(number: Any) -> int:
 
 def check_run(event: Mapping[str, Any]) -> None:
     """Raise ValueError or TypeError if the fields of an event "run" are invalid."""
-    texts, at = (event["sweep"], event["file"]), event["at"]
-    is_named = all(isinstance(text, str) and len(text) <= _LONGEST_PATH for text in texts)
-    if not (is_named and isinstance(at, int) and 0 <= at < LATEST_MS):
+    strings, start_ms = (event["sweep"], event["file"]), event["at"]
+    is_named = all(isinstance(string, str) and len(string) <= _LONGEST_PATH for string in strings)
+    if not (is_named and isinstance(start_ms, int) and 0 <= start_ms < LATEST_MS):
         raise ValueError(event)
     checked_number(run_of(event)[0])
