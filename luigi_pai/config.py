@@ -79,7 +79,7 @@ def _parameters() -> type:
         "_Parameters",
         (),
         {
-            key: classes[setting.kind.parameter](default=setting.default, description=setting.text)
+            key: classes[setting.kind.parameter](default=setting.default, description=setting.summary)
             for key, setting in SETTINGS.items()
         },
     )

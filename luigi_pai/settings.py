@@ -182,7 +182,7 @@ URLS = Check(_is_url, URL.advice, URL.fault, URL.login, split_urls)
 USER = Check(
     lambda name: not name or not re.search(r"[\s\"'$]", name), "a name without blanks, quotation marks and $"
 )
-WORDS = Check(_are_words, "texts without commas")
+WORDS = Check(_are_words, "strings without commas")
 
 
 class Scope(enum.Enum):
@@ -217,7 +217,7 @@ class Setting:
         default: Its default; None if it is not set.
         check: The check of its values; None if all values are valid.
         scope: The places other than ``[OpenPai]`` where you can write it.
-        text: Its description, in lower case and without a full stop.
+        summary: Its description, in lower case and without a full stop.
         required: How to set it, if its section must have it; otherwise empty.
     """
 
@@ -225,13 +225,13 @@ class Setting:
     default: Any
     check: Check | None
     scope: Scope
-    text: str
+    summary: str
     required: str = ""
 
     @property
     def description(self) -> str:
         """Its description as a sentence."""
-        return f"{self.text[0].upper()}{self.text[1:]}."
+        return f"{self.summary[0].upper()}{self.summary[1:]}."
 
     @property
     def is_secret(self) -> bool:
@@ -307,14 +307,11 @@ class Settings:
     run_timeout: float | None = _key(_OPTIONAL_FLOAT, None, SECONDS, _TASK,
         "seconds that a job may run before it is stopped")
     on_forgotten: str = _key(_TEXT, "fail", one_of("fail", "submit"), _TASK,
-        "what a run does if the job was submitted and the server no longer has its result: fail, or submit "
-        "it again")
+        "if a job was submitted and the server no longer has its result: fail, or submit the job again")
     on_kill: str = _key(_TEXT, "leave", one_of("leave", "stop"), _TASK,
-        "what becomes of a job when the process that watches it is ended: leave it to the next run, or "
-        "stop it")
+        "when the process that watches a job is ended: leave the job to the next run, or stop it")
     logs: str = _key(_TEXT, "none", one_of("none", "stream"), _TASK,
-        "what Luigi's log shows of the containers' output while a job runs: none of it, or stream (all "
-        "lines of all tasks)")
+        "output of the containers in Luigi's log while a job runs: none, or stream (all lines of all tasks)")
     keep_logs: bool = _key(_BOOL, False, BOOL, _TASK,  # noqa: FBT003
         "keep the logs of ended jobs in OUTPUT_DIR/_logs, on the cluster's file system")
     max_attempts: int = _key(_INT, 1, COUNT, _TASK,
@@ -330,7 +327,8 @@ class Settings:
         "changes of a job's state that the cluster notifies you of: some of running, succeeded, stopped, "
         "failed, retried (OpenPAI 1.5 and later)")
     console: str = _key(_TEXT, "luigi", one_of("luigi", "quiet"), _USER,
-        "what a terminal shows: all that luigi logs, or quiet, a line for each change of a job")
+        "output on a terminal: luigi (everything that Luigi logs), or quiet (one line for each change of a "
+        "job)")
     server_retention: float | None = _key(_OPTIONAL_FLOAT, None, SECONDS, _CLUSTER,
         "seconds for which the server keeps an ended job; default: that of the release")
 # fmt: on

@@ -158,7 +158,7 @@ def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
     except PaiError as error:
         yield Check("network" if isinstance(error, ClusterUnreachable) else "server", "fail", str(error))
         return None
-    yield Check("network", "ok", f"{parts.scheme}://{parts.netloc} answers")
+    yield Check("network", "ok", f"{parts.scheme}://{parts.netloc} responds")
     if greeting.skew is not None and abs(greeting.skew) > _MOST_SKEW:
         ahead = "behind" if greeting.skew > 0 else "ahead of"
         problem = f"this machine's clock is {abs(greeting.skew):.0f} s {ahead} the server's"
@@ -264,10 +264,10 @@ def _files(settings: OpenPai, image: str | None) -> Iterator[Check]:
 
 def _hdfs(settings: OpenPai, account: HdfsAccount, fs: WebHdfs) -> Iterator[Check]:
     fs.exists("/")
-    yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
+    yield Check("hdfs", "ok", f"{', '.join(account.urls)} responds, as user {account.user}")
     if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
         problem = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
-        yield Check("hdfs", "warn", problem, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is")
+        yield Check("hdfs", "warn", problem, "write hdfs://HOST:9000, or the cluster's fs.defaultFS")
     yield _writes("hdfs", fs, "/tmp", _DATANODES)  # noqa: S108  on HDFS
 
 
@@ -313,7 +313,7 @@ def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
     except PaiError as error:
         return Check(name, "fail", f"a file cannot be written and read in {top or '/'}: {error}", mend)
     if not same:
-        return Check(name, "fail", "the content read from a file differs from what was written")
+        return Check(name, "fail", "the content read from a file differs from the written content")
     if claimed != [True, False]:
         problem = "two processes can create a file of one name, so that a job may be submitted twice"
         return Check(

@@ -56,7 +56,7 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=_file, metavar="FILE...")
-@click.option("--lenient", is_flag=True, help="Refuse only what the server refuses.")
+@click.option("--lenient", is_flag=True, help="Refuse a file only if the server would refuse it.")
 @click.option(
     "--release",
     metavar="VERSION",

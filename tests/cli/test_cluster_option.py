@@ -141,7 +141,7 @@ def test_doctor(gpu2, cluster, further, pai_command):
     further("eu", pai_url="http://127.0.0.1:9", username="eva", pasword="x")
     text = pai_command("doctor", "--cluster", "gpu2").stdout
     assert "checking the cluster of [OpenPai:gpu2]; others: --cluster eu" in text
-    assert f"ok    hdfs: {gpu2.webhdfs_url} answers" in text
+    assert f"ok    hdfs: {gpu2.webhdfs_url} responds" in text
     assert cluster.url not in text
     text = pai_command("doctor").stdout
     assert "checking the cluster of [OpenPai]; others: --cluster gpu2, --cluster eu" in text
