@@ -14,33 +14,21 @@ import pytest
 from chaos.dice import ROUNDS, seeds
 from faulty_pai import PASSWORD
 from luigi_process import start_worker
+from pipelines import new_process
+from sweep_tasks import Many, end_of
 from waiting import wait_until
 
+from luigi_pai import PaiSweepFailed
 from luigi_pai.config import OpenPai
 from luigi_pai.jobspec.names import base_name
-from luigi_pai.sweep.results import SweepResults
 
 pytestmark = [pytest.mark.usefixtures("real_time"), pytest.mark.slow]
 
 SWEEP = """
-import sys
-from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
-import luigi
-
-class Point(PaiTask):
-    number = luigi.IntParameter()
-    image, tasks = "x", [TaskRole("main", "x")]
-    name = property(lambda self: f"point-{self.number}")
-
-class Many(PaiSweep):
-    parallel_jobs = 8
-    results_dir = "results"
-
-    def points(self):
-        return grid(Point, number=range(20))
-
-sys.exit(not luigi.build([Many()], local_scheduler=True))
+import sys, luigi, sweep_tasks
+sys.exit(not luigi.build([sweep_tasks.Many()], local_scheduler=True))
 """
+PREFIX = "train-0.1-"
 SEARCH = """
 import sys, luigi, sweep_search
 search = type("Search", (sweep_search.{kind},), {{"results_dir": "{folder}"}})
@@ -69,6 +57,12 @@ def worker(pai, tmp_path, log):
     for process in started:
         process.kill()
         process.wait()
+
+
+def run_again():
+    """Run the sweep in this process, which knows no more than a new one."""
+    new_process()
+    Many().run()
 
 
 @pytest.mark.parametrize(("kind", "place"), [("Unseeded", "here"), ("Search", "storage")])
@@ -102,28 +96,28 @@ def test_two_processes_run_a_search(pai, worker, log, tmp_path):
     codes = [process.wait(60) for process in (first, second)]
     assert min(codes) == 0, log.read_text()
     assert codes == [0, 0] or "another process has started this search" in log.read_text()
-    assert worker(script).wait(60) == 0  # it is complete
-    rows = json.loads((tmp_path / "results" / "results.json").read_text())["rows"]
+    table = json.loads((tmp_path / "results" / "results.json").read_text())
+    rows = table["rows"]
+    assert table["summary"]["complete"]
     assert len(pai.posts()) == 10
     assert sorted(row["job"] for row in rows) == sorted(pai.posts())
 
 
 def test_killed_while_points_fail(pai, worker):
     """A point has its attempts once in a run that is killed; the run after it submits what failed again."""
-    pai.plan = lambda name: (
-        {"runs_for": 600, "ends_as": "FAILED", "exit_code": 3} if name == "point-3" else {"runs_for": 600}
-    )
+    pai.plan = end_of(failing=[f"{PREFIX}3"], runs_for=600)
     process = worker()
     wait_until(lambda: len(pai.jobs) >= 8)
     process.kill()
     process.wait()
     let_end(pai)
-    assert pai.jobs["point-3"].state == "FAILED"
-    assert worker().wait(60) == 1  # the same run goes on: point-3 has had its one attempt
-    assert worker().wait(60) == 0
+    assert pai.jobs[f"{PREFIX}3"].state == "FAILED"
+    with pytest.raises(PaiSweepFailed, match="1 of 20 points failed"):
+        run_again()  # the same run goes on: the point has had its one attempt
+    run_again()
     names = pai.posts()
-    assert "point-3__attempt2" in names
-    assert sorted({base_name(name) for name in names}) == sorted(f"point-{n}" for n in range(20))
+    assert f"{PREFIX}3__attempt2" in names
+    assert sorted({base_name(name) for name in names}) == sorted(f"{PREFIX}{n}" for n in range(20))
     assert len(names) == 21
 
 
@@ -139,9 +133,9 @@ def test_jobs_that_were_stopped_and_forgotten_are_submitted_again(pai, worker, l
     process.wait(30)
     pai.jobs.clear()
     pai.plan = {}
-    assert worker(**settings).wait(60) == 0
-    again = [f"point-{number}__attempt2" for number in range(8)]
-    assert sorted(pai.posts()) == sorted([*again, *(f"point-{number}" for number in range(8, 20))])
+    run_again()
+    again = [f"{PREFIX}{number}__attempt2" for number in range(8)]
+    assert sorted(pai.posts()) == sorted([*again, *(f"{PREFIX}{number}" for number in range(8, 20))])
 
 
 def let_end(pai):
@@ -224,12 +218,12 @@ def test_jobs_that_arrive_after_the_sweep_was_killed_are_named(pai, worker, log,
         "sweep looks up each of them first"
     ) in log.read_text()
     let_end(pai)
-    assert worker().wait(60) == 0
+    run_again()
     assert len(pai.posts()) == (22 if on_kill == "stop" else 20)
 
 
 @pytest.mark.parametrize(("on_kill", "state"), [("stop", "STOPPED"), ("leave", "RUNNING")])
-def test_what_becomes_of_the_jobs(pai, worker, log, tmp_path, on_kill, state):
+def test_what_becomes_of_the_jobs(pai, worker, log, on_kill, state):
     """on_kill counts for all that run; the log says what was done, and the table what runs."""
     pai.plan = {"runs_for": 600}
     process = worker(on_kill=on_kill)
@@ -242,8 +236,8 @@ def test_what_becomes_of_the_jobs(pai, worker, log, tmp_path, on_kill, state):
         "leave": "Many: interrupted: 8 jobs continue; the next run of the sweep takes them over",
     }
     assert expected[on_kill] in log.read_text()
-    rows = SweepResults(str(tmp_path / "results")).rows()
+    rows = Many().results.rows()
     assert [bool(row["job"]) for row in rows] == [True] * 8 + [False] * 12
     let_end(pai)
-    assert worker().wait(60) == 0
+    run_again()
     assert len(pai.posts()) == (28 if on_kill == "stop" else 20)

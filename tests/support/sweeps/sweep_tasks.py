@@ -18,6 +18,7 @@ from luigi_pai.sweep.sweep_run import SweepRun
 __all__ = [
     "JOURNAL",
     "Asks",
+    "Many",
     "Message",
     "Packed",
     "Proposing",
@@ -76,6 +77,14 @@ class Study(PaiSweep):
 
     def points(self):
         return grid(Train, rate=self.rates, batch=self.batches)
+
+
+class Many(Study):
+    """Twenty points, eight at once."""
+
+    rates = (0.1,)
+    batches = range(20)
+    parallel_jobs = 8
 
 
 class Packed(Study):
