@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 from clocks import MovableClock
-from sweep_tasks import JOURNAL, Study, Train, forge, states, study
+from sweep_tasks import JOURNAL, Asks, Study, Train, forge, states, study
 
-from luigi_pai import HdfsError, OpenPai, PaiError, PaiSweep, PaiSweepFailed, SpecError, grid
-from luigi_pai.api.retries import Retry
+from luigi_pai import HdfsError, PaiError, PaiSweep, PaiSweepFailed, SpecError
 from luigi_pai.files.errors import FileAlreadyExists
 from luigi_pai.files.hdfs.connection import Connection
 from luigi_pai.sweep.journal.journal import Journal
@@ -238,22 +237,6 @@ def test_a_write_to_hdfs_that_fails_once_loses_no_event(monkeypatch):
     assert [name for name, record in read.records.items() if record.pruned] == ["a", "b"]
 
 
-def test_a_journal_that_cannot_be_read_is_read_again():
-    """It is never taken for an empty one."""
-    clock, tries = MovableClock(), []
-
-    def read():
-        tries.append(clock.monotonic())
-        error = HdfsError("away")
-        error.transient = True
-        raise error
-
-    with pytest.raises(HdfsError, match="away"):
-        Retry(60.0, clock).call(read)
-    assert len(tries) > 5
-    assert 60.0 <= tries[-1] - tries[0] < 80.0
-
-
 OTHER_FILES = {"elsewhere.py": True, "moved/test_journal.py": False, "test_journal.py": True}
 
 
@@ -314,21 +297,15 @@ def test_points_raises(pai):
 def test_tell_raises(pai):
     """No further points are proposed; what runs ends, and the error has the user's own line."""
 
-    class Search(Study):
-        parallel_jobs = 1
-        tolerance = 3
+    def tell(_sweep, _point, row):
+        assert row["no such column"] is None
+        raise KeyError("loss")
 
-        def points(self):
-            yield from grid(Train, rate=[0.1, 0.2, 0.3])
-
-        def tell(self, _, row):
-            assert row["no such column"] is None
-            raise KeyError("loss")
-
+    search = study("Search", Asks, tell=tell, parallel_jobs=1, tolerance=3, proposes=[1, 2, 3])
     with pytest.raises(PaiSweepFailed, match=r"tell\(\) raised KeyError: 'loss' \(test_journal.py:\d+\)"):
-        Search().run()
+        search.run()
     assert pai.submissions == 1
-    assert states(Search()) == ["SUCCEEDED"]
+    assert states(search) == ["SUCCEEDED"]
 
 
 def test_a_server_that_takes_no_part_of_a_journal_ends_the_writing(hdfs, monkeypatch):  # noqa: ARG001  is HDFS
@@ -353,25 +330,6 @@ def test_numbers_of_other_libraries():
     columns, (row,) = flattened([({}, Row("SUCCEEDED", {"a": {"b": 2}, "x": numpy.float32(0.25)}))])
     assert (row["a.b"], row["x"]) == (2, 0.25)
     assert columns[:3] == ["state", "a.b", "x"]
-
-
-def test_jobs_of_a_sweep_have_tags(local_pai_v2, settings):
-    """Lists and ``luigi-pai stop --tag`` find them."""
-    settings(**{**local_pai_v2.luigi_section, "poll_min": 0.05, "poll_max": 0.1})
-
-    class Tagged(Train):
-        tags = ["mine"]
-
-    class Jobs(Study):
-        def points(self):
-            return grid(Tagged, rate=[0.41, 0.42])
-
-    tolerant = Jobs(tolerance=2)
-    tolerant.run()
-    names = {row["job"] for row in tolerant.output().rows()}
-    found = [job for job in OpenPai.current().cluster().list() if job.name in names]
-    assert len(found) == 2
-    assert all({"luigi", "luigi:Tagged", "mine"} <= set(job.tags) for job in found)
 
 
 def test_a_full_disk_is_named_with_its_folder(monkeypatch):

@@ -6,7 +6,7 @@ import gc
 import threading
 
 import pytest
-from sweep_tasks import Train
+from sweep_tasks import Train, study
 
 from luigi_pai import PaiJob, PaiSweep, grid
 from luigi_pai.api.dialects.v2 import V2Dialect
@@ -70,9 +70,10 @@ def test_no_start_waits_for_tags(server, monkeypatch):
         tags.append((name, text))
         tag(api, name, text)
 
-    class Many(Paced):
-        parallel_jobs = count = 20
+    class Tagged(Train):
+        tags = ["mine"]
 
+    many = study("Many", Paced, parallel_jobs=20, points=lambda: grid(Tagged, batch=range(20)))
     submit = V2Dialect.submit
 
     def submitted(dialect, job):
@@ -82,8 +83,9 @@ def test_no_start_waits_for_tags(server, monkeypatch):
 
     monkeypatch.setattr(RestApi, "add_tag", add_tag)
     monkeypatch.setattr(V2Dialect, "submit", submitted)
-    Many().run()
-    assert len(set(tags)) == len(tags) == 2 * 20
+    many.run()
+    assert len(set(tags)) == len(tags) == 3 * 20
+    assert {text for _, text in tags} == {"luigi", "luigi:Tagged", "mine"}
 
 
 def test_a_running_point_does_not_hold_its_job(server, monkeypatch):
@@ -106,12 +108,7 @@ def test_a_new_sweep_on_0_7_is_watched_by_lists(server, settings):
     """Its lists do not mark the jobs that a name finds: one lookup shows that they are such jobs."""
     server.release, server.plan = "0.7.1", {"runs_for": 1.0}
     settings(api_version="v1")
-
-    class Many(Paced):
-        parallel_jobs = 20
-        count = 40
-
-    Many().run()
+    study("Many", Paced, parallel_jobs=20, count=40).run()
     assert server.submissions == len(server.jobs) == 40
     assert server.count("GET", r"/jobs/") < 15
     assert server.count("GET") < 60

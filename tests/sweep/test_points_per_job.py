@@ -8,7 +8,7 @@ from pathlib import Path
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Packed, Study, Train, killed, run_with_messages, states, study
+from sweep_tasks import Packed, Train, killed, run_with_messages, states, study
 
 from luigi_pai import (
     ConfigError,
@@ -101,24 +101,14 @@ def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
 # ---------------------------------------------------------------- submissions
 
 
-def killed_run(v2, monkeypatch):
-    """Kill a run of the sweep whose two jobs have been submitted; they run."""
+@pytest.mark.parametrize("points_per_job", [1, 3, 5])
+def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
+    """With another points_per_job too: each point gets its end, however few are looked up together."""
     v2.plan = {"task_codes": {}, "runs_for": 1000}
     with killed(monkeypatch, v2, 2):
         Packed().run()
-
-
-def run_that_takes_over(v2, points_per_job):
-    """Run the sweep with other jobs in mind: nothing is submitted, and all points succeed."""
-    study("Packed", Packed, points_per_job=points_per_job).run()
-    assert v2.submissions == 2
-    assert states(Packed()) == ["SUCCEEDED"] * 6
-
-
-@pytest.mark.parametrize("points_per_job", [1, 3])
-def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch, points_per_job):
-    """Each gets its end, however few are looked up together."""
-    killed_run(v2, monkeypatch)
+    assert not any(point.complete() for point in Packed().points())
+    new_process()
     looked_up = set()
     latest = Book.latest
 
@@ -130,19 +120,9 @@ def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch
         return latest(book, name, *arguments, **options)
 
     monkeypatch.setattr(Book, "latest", found)
-    run_that_takes_over(v2, points_per_job)
-
-
-@pytest.mark.parametrize("points_per_job", [1, 5])
-def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
-    """With another points_per_job too: the points are found in the jobs that run."""
-    killed_run(v2, monkeypatch)
-    assert not any(point.complete() for point in Packed().points())
-    for job in v2.jobs.values():
-        job.runs_for = 0.0
-    new_process()
-    v2.plan = {"task_codes": {}}
-    run_that_takes_over(v2, points_per_job)
+    study("Packed", Packed, points_per_job=points_per_job).run()
+    assert v2.submissions == 2
+    assert states(Packed()) == ["SUCCEEDED"] * 6
 
 
 def test_a_submission_that_the_list_does_not_show_yet_is_taken_over(v2, monkeypatch):
@@ -320,16 +300,6 @@ def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkey
     assert states(Packed()) == ["SUCCEEDED"] * 6
 
 
-class Sleeping(OfSweep):
-    """A point that does nothing for a time."""
-
-    seconds = luigi.IntParameter()
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", f"sleep {self.seconds}", memoryMB=100)]
-
-
 class Uneven(PaiSweep):
     """One job, of which the first point ends soon and the second one does not."""
 
@@ -339,10 +309,10 @@ class Uneven(PaiSweep):
     results_dir = "results"
 
     def points(self):
-        return [
-            OfSweep(prefix=self.prefix, number=0),
-            Sleeping(prefix=self.prefix, number=1, seconds=600),
-        ]
+        class Sleeping(OfSweep):
+            tasks = [TaskRole("main", "sleep 600", memoryMB=100)]
+
+        return [OfSweep(prefix=self.prefix, number=0), Sleeping(prefix=self.prefix, number=1)]
 
 
 @pytest.fixture
@@ -406,10 +376,8 @@ def test_a_point_that_has_ended_does_not_fail_with_its_job(uneven, monkeypatch):
 # ---------------------------------------------------------------- what cannot be packed
 
 
-class Unlike(Study):
+class Unlike(Packed):
     """Points of which one has another image."""
-
-    points_per_job = 2
 
     def points(self):
         class Other(Train):
@@ -429,16 +397,13 @@ def test_points_that_differ_are_an_error_before_anything_is_sent(v2):
 def test_points_of_a_job_are_on_one_cluster(v2, further):
     """Each array is on one."""
 
-    class Elsewhere(Packed):
-        def points(self):
-            class There(Train):
-                cluster = "gpu2"
+    class There(Train):
+        cluster = "gpu2"
 
-            return [Train(rate=1), There(rate=2)]
-
+    elsewhere = study("Elsewhere", Packed, points=lambda: [Train(rate=1), There(rate=2)])
     further("gpu2", pai_url=v2.url, username="anna")
     with pytest.raises(ConfigError, match=r"need the same cluster, but have that of \[OpenPai\], 'gpu2'"):
-        Elsewhere().run()
+        elsewhere.run()
 
 
 def test_a_message_that_the_points_cannot_follow_changes_nothing(v2):

@@ -206,19 +206,32 @@ class Pruning(Study):
         return reports[-1]["accuracy"] >= 0.5
 
 
-def reports(hdfs, name, *, rate):
-    lines = [{"time": step, "attempt": 1, "step": step, "accuracy": 1 - rate} for step in (2, 1)]
-    write_output(hdfs, name, "_reports/main-0.jsonl", *lines, '{"time": 3, "atte')
+class Drops(Pruning):
+    """Stops all that has reports."""
+
+    def keep(self, point, reports):
+        return not (point and reports)
+
+
+@pytest.fixture
+def reports(hdfs, monkeypatch):
+    """Write what the containers of a job report; it is read at once."""
+    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
+
+    def write(name, *, rate):
+        lines = [{"time": step, "attempt": 1, "step": step, "accuracy": 1 - rate} for step in (2, 1)]
+        write_output(hdfs, name, "_reports/main-0.jsonl", *lines, '{"time": 3, "atte')
+
+    return write
 
 
 @pytest.mark.slow
-def test_keep_stops_a_point_early(pai, hdfs, monkeypatch):
+def test_keep_stops_a_point_early(pai, reports):
     """It is stopped, and is no failure; its last reports are its result."""
-    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
 
     def plan(name):
         rate = float(name.split("-")[1])
-        reports(hdfs, name, rate=rate)
+        reports(name, rate=rate)
         return {"waits_for": 0.1, "runs_for": 60 if rate > 0.5 else 0.5}
 
     pai.plan = plan
@@ -230,16 +243,15 @@ def test_keep_stops_a_point_early(pai, hdfs, monkeypatch):
     assert pai.jobs["train-0.6-16"].state == "STOPPED"
 
 
-def test_what_keep_raises_is_logged_once_and_in_the_rows(pai, hdfs, monkeypatch, caplog):
+def test_what_keep_raises_is_logged_once_and_in_the_rows(pai, reports, caplog):
     """With the user's own line; the points continue."""
-    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
 
     class Broken(Pruning):
         def keep(self, *_):
             raise KeyError("loss")
 
     for point in Broken().points():
-        reports(hdfs, point.name, rate=point.rate)
+        reports(point.name, rate=point.rate)
     pai.plan = end_of(runs_for=0.5)
     Broken().run()
     assert states(Broken()) == ["SUCCEEDED"] * 3
@@ -249,34 +261,21 @@ def test_what_keep_raises_is_logged_once_and_in_the_rows(pai, hdfs, monkeypatch,
     assert "; the point continues" in caplog.text
 
 
-def test_keep_is_asked_about_what_was_taken_over(pai, hdfs, monkeypatch):
+def test_keep_is_asked_about_what_was_taken_over(pai, reports):
     """The jobs ran already when the sweep began; their states do not change until they end."""
-    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
-
-    class Drops(Pruning):
-        def keep(self, point, reports):
-            return not (point and reports)
-
     for point in Drops().points():
-        reports(hdfs, point.name, rate=point.rate)
+        reports(point.name, rate=point.rate)
         pai.add(point.name, runs_for=60)
     Drops().run()
     assert states(Drops()) == ["PRUNED"] * 3
 
 
-def test_a_point_whose_end_was_not_seen_is_left_alone_too(pai, hdfs, monkeypatch):
+def test_a_point_whose_end_was_not_seen_is_left_alone_too(pai, reports, monkeypatch):
     """The run ended between the request to stop the job and its end."""
-    monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.05)
-
-    class Drops(Pruning):
-        def points(self):
-            return grid(Reporting, rate=[0.6])
-
-        def keep(self, point, reports):
-            return not (point and reports)
+    drops = study("Drops", Drops, points=lambda: grid(Reporting, rate=[0.6]))
 
     def plan(name):
-        reports(hdfs, name, rate=0.6)
+        reports(name, rate=0.6)
         return {"runs_for": 600}
 
     pai.plan = plan
@@ -292,18 +291,18 @@ def test_a_point_whose_end_was_not_seen_is_left_alone_too(pai, hdfs, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(RestApi, "stop", killed)
         with pytest.raises(RuntimeError, match="interrupted"):
-            Drops().run()
+            drops.run()
     new_process()
-    Drops().run()
-    (row,) = Drops().output().rows()
+    drops.run()
+    (row,) = drops.output().rows()
     assert (row["state"], row["accuracy"], row["error"]) == ("PRUNED", 0.4, None)
     assert pai.submissions == 1
 
 
 @pytest.mark.slow
-def test_the_next_run_leaves_a_pruned_point_alone(pai, hdfs, monkeypatch):
+def test_the_next_run_leaves_a_pruned_point_alone(pai, reports):
     """Its job was stopped, and is not submitted again; its row stays."""
-    test_keep_stops_a_point_early(pai, hdfs, monkeypatch)
+    test_keep_stops_a_point_early(pai, reports)
     new_process()
 
     wider = study(
