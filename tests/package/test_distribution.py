@@ -97,9 +97,11 @@ def test_the_wheel_holds_the_package_only(built: dict[str, Path]) -> None:
     with zipfile.ZipFile(built["wheel"]) as archive:
         names = set(archive.namelist())
     package = ROOT / "luigi_pai"
-    modules = {f"luigi_pai/{path.relative_to(package)}" for path in package.rglob("*.py")}
-    assert modules <= names
-    assert "luigi_pai/py.typed" in names
+    files = [path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    assert {f"luigi_pai/{path.relative_to(package)}" for path in files} == {
+        name for name in names if name.startswith("luigi_pai/")
+    }
+    assert {"luigi_pai/py.typed", "luigi_pai/jobspec/schemas/job.v1.json"} <= names
     assert {name.split("/")[0] for name in names} == {
         "luigi_pai",
         f"luigi_pai-{luigi_pai.__version__}.dist-info",
