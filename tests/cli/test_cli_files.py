@@ -120,7 +120,7 @@ def test_a_progress_bar_on_a_terminal(home, source, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("source")
 def test_a_table(pai_command, home, fs):
-    """ls shows mode, owner, size, time and name; with -R what is in folders, too."""
+    """ls shows mode, owner, size, time and name; with -R what is in folders, too; --json is WebHDFS's own."""
     pai_command("put", "src", home)
     fs.chmod(f"{home}/train.py", "640")
     line = r"(\S{10})  anna +(-|\d+ B|2\.0 KiB)  \d{4}-\d\d-\d\d \d\d:\d\d  (.*)"
@@ -131,18 +131,16 @@ def test_a_table(pai_command, home, fs):
     ]
     names = [row.rsplit("  ", 1)[1] for row in pai_command("ls", "-R", home).stdout.splitlines()]
     assert names == [".luigi-pai-manifest.json", "lib/", "lib/a b.py", "train.py"]
-
-
-@pytest.mark.usefixtures("source")
-def test_a_list_as_json(pai_command, home):
-    """ls --json shows WebHDFS's own words; a file shows itself; an empty folder nothing."""
-    pai_command("put", "src", f"$PAI_DEFAULT_FS_URI{home}")
-    (entry,) = json.loads(pai_command("ls", "--json", f"{home}/train.py").stdout)
+    (entry,) = json.loads(pai_command("ls", "--json", f"$PAI_DEFAULT_FS_URI{home}/train.py").stdout)
     assert entry.pop("modificationTime") > 1_600_000_000_000
-    assert entry.pop("permission") in ("644", "755")
-    assert entry == {"name": "train.py", "type": "FILE", "length": 5, "owner": "anna", "group": "supergroup"}
-    names = [entry["name"] for entry in json.loads(pai_command("ls", "-R", "--json", home).stdout)]
-    assert "lib/a b.py" in names
+    assert entry == {
+        "name": "train.py",
+        "type": "FILE",
+        "length": 5,
+        "owner": "anna",
+        "group": "supergroup",
+        "permission": "640",
+    }
 
 
 def test_an_empty_folder_and_names_that_cannot_move_the_cursor(pai_command, home, fs):
@@ -178,10 +176,7 @@ def test_what_cannot_be_reached_is_3(pai_command, tmp_path, monkeypatch, setting
     ("config", "said"),
     [
         ({}, "webhdfs_url is not set in [OpenPai], and '/x' is on HDFS"),
-        (
-            {"webhdfs_url": "ftp://h"},
-            "webhdfs_url = 'ftp://h' is not a valid URL; use http://HOST:PORT or https://HOST/PATH",
-        ),
+        ({"webhdfs_url": "ftp://h"}, "webhdfs_url = 'ftp://h' is not a valid URL; use http://HOST:PORT or"),
         ({"read_timeout": "soon", "webhdfs_url": "http://h"}, "read_timeout is not a number"),
     ],
 )

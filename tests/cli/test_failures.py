@@ -72,19 +72,26 @@ def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys, monkey
 
 
 @pytest.mark.parametrize(
-    ("encoding", "why"),
+    ("content", "encoding", "why"),
     [
-        ("latin-1", "is not UTF-8; save it as UTF-8"),
-        ("utf-8-sig", "starts with a byte order mark (BOM); save it as UTF-8 without BOM"),  # as on Windows
+        ("[OpenPai]\npassword = süß\n", "latin-1", " is not UTF-8; save it as UTF-8"),
+        (  # as on Windows
+            "[OpenPai]\npassword = süß\n",
+            "utf-8-sig",
+            " starts with a byte order mark (BOM); save it as UTF-8 without BOM",
+        ),
+        ("password = x\n", "utf-8", ", line 1: this is in no section; write [OpenPai] above it"),
+        ("[OpenPai]\nhidden\n", "utf-8", ", line 2: this is not key = value"),
     ],
 )
-def test_a_configuration_in_another_encoding_is_named(tmp_path, capsys, encoding, why):
+def test_a_configuration_that_cannot_be_read_is_named(tmp_path, capsys, content, encoding, why):
+    """Its line is not shown: it may be a password."""
     path = tmp_path / "luigi.cfg"
-    path.write_text("[OpenPai]\npassword = süß\n", encoding)
+    path.write_text(content, encoding)
     with pytest.raises(SystemExit) as caught, failures_of_status():
         configparser.ConfigParser().read(path, encoding="utf-8")
     assert caught.value.code == 2
-    assert capsys.readouterr().err == f"luigi-pai status: luigi.cfg cannot be read: {path} {why}\n"
+    assert capsys.readouterr().err == f"luigi-pai status: luigi.cfg cannot be read: {path}{why}\n"
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), UnicodeDecodeError("ascii", b"\xe4", 0, 1, "")])

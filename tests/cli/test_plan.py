@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from cli_commands import replay, transcripts
 from terminal import on_terminal
 
 from luigi_pai import PaiJob, TaskRole, reset_clusters
@@ -177,19 +178,10 @@ def test_a_warning_about_jobs_to_submit_is_shown_once(plan, has_run):
     assert lines[-1].endswith("(3 of 3 points)")
 
 
-def test_a_job_that_is_not_valid_has_no_plan(plan):
-    text = plan("Train", "--number", "1", "--command", " ", expect=1)
-    assert "taskRoles[0].command: ' ' is not a shell command" in text
-
-
-def test_work_that_cannot_go_on_is_blocked_by_a_reason(plan):
-    """It is not counted as a job to submit."""
-    words = ("Held", "--number", "1")
-    assert plan(*words, expect=1).splitlines() == [
-        "Held(number=1, command=true)  blocked, job 'x' was submitted 62 hours ago, 2 GPUs",
-        "0 jobs to submit; 1 blocked",
-    ]
-    assert json.loads(plan(*words, "--json", expect=1))["why"] == ("job 'x' was submitted 62 hours ago")
+@pytest.mark.parametrize("transcript", transcripts("plan"))
+def test_a_transcript(transcript, folder, pai_command):
+    """What is typed and what is printed, as tests/data/cli/plan.txt has it."""
+    replay(transcript, pai_command, folder)
 
 
 def test_a_long_chain(plan):
@@ -197,40 +189,6 @@ def test_a_long_chain(plan):
     lines = plan("Day", "--number", "2000", expect=1).splitlines()
     assert len(lines) == 2002
     assert lines[2000].endswith("└─ Day(number=0)  to run")
-
-
-def test_a_module_or_task_that_is_not_there(plan, pai_command):
-    said = pai_command("plan", "nothing", "T", expect=2).stderr
-    assert "is the folder of nothing on PYTHONPATH?" in said
-    assert "Nothing" in plan("Nothing", expect=2)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["number=1"], "number=1 is not an option; write --number 1"),
-        (["--numbr", "1"], "there is no option --numbr (did you mean '--number'?)"),
-        (["--number", "x"], "--number x is not a value of a IntParameter: "),
-        (
-            ["--fast", "True"],
-            "--fast takes no value: write only --fast for True, and leave it out for False",
-        ),
-        (
-            ["--fast"],
-            "--number is missing; write Fast --number VALUE, or number = VALUE in [Fast] of luigi.cfg",
-        ),
-    ],
-)
-def test_words_that_are_not_options_of_the_task(plan, words, said):
-    assert plan("Fast", *words, expect=2).startswith(f"luigi-pai plan: Fast of pipeline: {said}")
-
-
-def test_a_task_that_cannot_be_made_is_one_line(run, plan):
-    text = plan("Bare", expect=2)
-    assert re.fullmatch(r"luigi-pai plan: Bare of pipeline \(pipeline.py:\d+\) has no image, no name\n", text)
-    text = run("Broken", expect=2)
-    assert text.startswith("luigi-pai run: Broken of pipeline cannot be made: RuntimeError: oh no (")
-    assert re.search(r"/pipeline.py:\d+\)\n$", text)
 
 
 def test_the_points_of_a_sweep(plan, has_run):
@@ -241,23 +199,6 @@ def test_the_points_of_a_sweep(plan, has_run):
     )
     tree = json.loads(plan("Study", "--json", expect=1))
     assert tree["jobs"] == {"done": 1, "to submit": 2}
-    shared = plan("Shared", expect=1)
-    assert shared == "Shared()  to run, 3 points, at most 2 jobs\n2 jobs to submit\n"
-    search = plan("Search", expect=1)
-    assert search.startswith("Search()  to run, a search, whose points are not known in advance\n")
-
-
-@pytest.mark.parametrize(
-    ("sweep", "problem"),
-    [
-        ("Unsteady", "points: returns different points each time it is called"),
-        ("Aimless", "best: 'accuracy' is not max COLUMN or min COLUMN, such as 'max accuracy'"),
-    ],
-)
-def test_a_sweep_that_would_not_run_has_no_plan(plan, sweep, problem):
-    """The problems are those that a run reports."""
-    text = plan(sweep, expect=1)
-    assert f"sweep '{sweep}' was not submitted: 1 problem in its description\n  {problem}" in text
 
 
 def test_a_server_that_is_not_there_is_one_line(folder, run):
@@ -268,12 +209,6 @@ def test_a_server_that_is_not_there_is_one_line(folder, run):
     shown = run("Train", "--number", "1", expect=4)
     assert shown.count("\n") == 1
     assert "cannot reach http://127.0.0.1:9" in shown
-
-
-def test_a_run_with_nothing_to_do_says_so(run, has_run):
-    has_run(1)
-    text = run("Train", "--number", "1")
-    assert re.fullmatch(r"\d\d:\d\d:\d\d  Nothing to run: the task is complete\n", text)
 
 
 @pytest.mark.usefixtures("folder")
@@ -290,6 +225,8 @@ def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(run, name):
     text = run("Train", "--number", "7")
     assert f"Submitted job {name}-7 to http://" in text
     assert text.endswith(f"  Job {name}-7: SUCCEEDED, 1 task\n")
+    again = run("Train", "--number", "7")
+    assert re.fullmatch(r"\d\d:\d\d:\d\d  Nothing to run: the task is complete\n", again)
     failing = ("--number", "8", "--command", "echo oh no >&2; exit 9")
     text = run("Train", *failing, expect=1)
     assert f"job '{name}-8' ended as FAILED with exit code 9" in text
@@ -301,14 +238,12 @@ def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(run, name):
     ("text", "said"),
     [
         ("password = hidden", "line 1: this is in no section"),
-        ("[OpenPai]\nhidden", "line 2: this is not key = value"),
-        ("[OpenPai]\npassword = hidden ä", "is not UTF-8"),
         ("[core]\nno_lock = hidden", "parsing the default value of 'no_lock'"),
     ],
 )
 def test_run_shows_no_line_of_a_configuration_that_cannot_be_read(folder, text, said, run):
     """A traceback of configparser shows the line, which may be a password."""
-    (folder / "luigi.cfg").write_bytes(text.encode("latin-1"))
+    (folder / "luigi.cfg").write_text(text)
     shown = run("Train", "--number", "1", expect=2)
     assert shown.count("\n") == 1
     assert said in shown
