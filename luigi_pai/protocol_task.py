@@ -142,8 +142,8 @@ class PaiProtocolTask(JobTask):
         try:
             return JobProtocol.from_file(file)
         except FileNotFoundError as error:
-            text = f"protocol of {type(self).__name__}: the file does not exist; {_RELATIVE}"
-            raise FileNotFoundError(error.errno, text, str(file)) from None
+            message = f"protocol of {type(self).__name__}: the file does not exist; {_RELATIVE}"
+            raise FileNotFoundError(error.errno, message, str(file)) from None
 
     # for TaskWork
 
@@ -161,7 +161,7 @@ class PaiProtocolTask(JobTask):
         uri = (OpenPai.current(self.cluster).fs_uri or "").rstrip("/")
         return exporting(job, PAI_OUTPUT_DIR=shlex.quote(uri + fs.at(folder)[1]))
 
-    def _secret_texts(self) -> Sequence[str]:
+    def _redacted(self) -> Sequence[str]:
         return logged_secrets(self.job().to_dict())
 
     def _check_class(self) -> None:

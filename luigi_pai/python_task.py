@@ -161,19 +161,19 @@ class PaiPythonTask(PaiTask):
     _largest_metrics = LARGEST_METRICS
     _empty_because = "work() returned nothing and reported nothing; return a dict, such as {'accuracy': 0.97}"
 
-    def _secret_texts(self) -> list[str]:
+    def _redacted(self) -> list[str]:
         secret, parameters = self._values(self._payload())[1], self._private()
         hidden = {**secret, **parameters} if secret.keys() - parameters.keys() else secret
         return [str(value) for value in hidden.values()]
 
     def _inputs(self) -> dict[str, str]:
-        payload, texts = self._payload(), super()._inputs()
+        payload, inputs = self._payload(), super()._inputs()
         reach = payload.reach
         used = {name: value for name, value in self._values(payload)[0].items() if reach.takes(name, value)}
         for name, value in {**used, **reach.named}.items():
             with contextlib.suppress(TypeError, ValueError, RecursionError):  # not a plain value
-                texts[name] = json.dumps(value, sort_keys=True)
-        return texts
+                inputs[name] = json.dumps(value, sort_keys=True)
+        return inputs
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
@@ -184,10 +184,10 @@ class PaiPythonTask(PaiTask):
         if not any(f"${_FILE}" in role.command for role in roles if isinstance(role, TaskRole)):
             raise SpecError(self.name, [Problem("tasks", _NEVER_RUNS)])
         self._check_secrets(self.job() if self.strict_shell else job)  # without the shell's quotes
-        return [*super()._check(job), *(f"work {each}" for each in payload.warnings)]
+        return [*super()._check(job), *(f"{payload.field} {each}" for each in payload.warnings)]
 
     def _check_secrets(self, job: PaiJob | JobProtocol) -> None:
-        """Check that the job, without its payload, and its tags contain no secret in plain text."""
+        """Check that the job, without its payload, and its tags contain no secret in clear."""
         fields = job.to_dict() if isinstance(job, PaiJob) else {}
         if found := self._secrets().in_bytes(json.dumps([fields, self.tags], default=str).encode()):
             raise SpecError(self.name, [Problem("job()", f"contains {found}; every user can read jobs")])
@@ -219,7 +219,7 @@ class PaiPythonTask(PaiTask):
         }
 
     def _secrets(self) -> Secrets:
-        """Return the values that must not be sent in plain text."""
+        """Return the values that must not be sent in clear."""
         return Secrets(self._private(), configured_secrets(), os.environ)
 
     def _values(self, payload: Payload) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -229,10 +229,12 @@ class PaiPythonTask(PaiTask):
         """
         reach, parameters, secrets = payload.reach, dict(self.get_params()), self._secrets()
         hidden = self._private().keys()
-        own = {name for name, value in vars(self).items() if reach.takes(name, value)} - parameters.keys()
+        attributes = {
+            name for name, value in vars(self).items() if reach.takes(name, value)
+        } - parameters.keys()
         secret = hidden & (reach.names | reach.possible)
-        secret |= {name for name in own if secrets.private_in(getattr(self, name), is_derived=True)}
-        public = {"name", *parameters, *own, *reach.settings_used} - hidden - secret
+        secret |= {name for name in attributes if secrets.private_in(getattr(self, name), is_derived=True)}
+        public = {"name", *parameters, *attributes, *reach.settings_used} - hidden - secret
         values = {name: _plain(getattr(self, name)) for name in sorted(public | secret)}
         return (
             {name: value for name, value in values.items() if name in public},
@@ -323,8 +325,8 @@ def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, funct
     try:
         from luigi_pai.payload.file import Payload  # noqa: PLC0415  loads cloudpickle
     except ModuleNotFoundError:
-        what = "Cluster.call()" if function else "PaiPythonTask"
-        raise MissingPackage(f"{what} needs cloudpickle here: pip install cloudpickle") from None
+        user = "Cluster.call()" if function else "PaiPythonTask"
+        raise MissingPackage(f"{user} needs cloudpickle here: pip install cloudpickle") from None
     named = (packages,) if isinstance(packages, str) else packages
     return Payload(kind, base, named, secrets, function=function)
 

@@ -162,16 +162,16 @@ class PaiTask(JobTask):
         job = super()._job()
         if not self.strict_shell or not isinstance(job, PaiJob):
             return job
-        from luigi_pai.jobspec.containers import with_strict_shell  # noqa: PLC0415  costs what only few need
+        from luigi_pai.jobspec.containers import with_strict_shell  # noqa: PLC0415  few tasks need it
 
         return with_strict_shell(job)
 
     def _inputs(self) -> dict[str, str]:
         if not self.uploads:
             return super()._inputs()
-        from luigi_pai.tasks.uploads import upload_texts  # noqa: PLC0415  only few have any
+        from luigi_pai.tasks.uploads import upload_inputs  # noqa: PLC0415  only few have any
 
-        return super()._inputs() | upload_texts(self)
+        return super()._inputs() | upload_inputs(self)
 
     def _folder_is_set(self) -> bool:
         return self.output_dir not in (None, "", default_output(self.name))
@@ -206,8 +206,10 @@ class PaiTask(JobTask):
             here = Path(local).name
             named = re.search(rf"(?<![\w./$-]){re.escape(here)}/\S*", commands)
             if str(remote).rstrip("/") == code and here != there and named:
-                text = f"is {there}/ in the container, but a command has {named[0]}: write {there}/ instead"
-                yield Problem("code_dir", text, Level.WARNING)
+                problem = (
+                    f"is {there}/ in the container, but a command has {named[0]}: write {there}/ instead"
+                )
+                yield Problem("code_dir", problem, Level.WARNING)
 
     def _output_folder(self) -> str:
         """Return the output folder; if the server chooses it, it is ``USER/NAME`` in the server's folder."""
@@ -218,13 +220,15 @@ class PaiTask(JobTask):
     def _contradictions(self, job: PaiJob) -> list[Problem]:
         """Return problems: two reads of ``name`` differ, or ``job()`` contradicts a property of the task."""
         if len(names := {self.name, self.name}) > 1:
-            text = f"changes each time it is read: {', '.join(sorted(names))}; build it only from parameters"
-            return [Problem("name", text)]
+            problem = (
+                f"changes each time it is read: {', '.join(sorted(names))}; build it only from parameters"
+            )
+            return [Problem("name", problem)]
         made = inspect.getattr_static(type(self), "tasks")
         is_users = isinstance(made, property) and not is_ours(made.fget)
         if is_users and len([*self.tasks]) != len([*self.tasks]):
-            text = "grows each time it is read: build a new list, as [*ROLES, role], instead of append()"
-            return [Problem("tasks", text)]
+            problem = "grows each time it is read: build a new list, as [*ROLES, role], instead of append()"
+            return [Problem("tasks", problem)]
         return [
             Problem(field, f"job() has {actual!r}, but {key} of the task is {expected!r}; set only {key}")
             for field, key, actual, expected in (

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import abc
+import copy
+import inspect
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import luigi
+
 from luigi_pai.api.job import FunctionJob
-from luigi_pai.errors import Problem, SpecError
+from luigi_pai.errors import PaiError, Problem, SpecError
 from luigi_pai.functions.function import Function
-from luigi_pai.functions.task import SETTINGS, FunctionTask
 from luigi_pai.jobspec.hints import nearest
+from luigi_pai.python_task import PaiPythonTask
+from luigi_pai.tasks.attributes import attribute_names
+from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.tasks.job_watch import JobWatch
 from luigi_pai.tasks.task_work import TaskWork
 from luigi_pai.work.run import Run
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from luigi_pai.api.cluster import Cluster
+    from luigi_pai.payload.file import Payload
     from luigi_pai.work.submission import Submission
 
     Arguments = tuple[Sequence[Any], Mapping[str, Any]]
@@ -26,6 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 8  # submissions
+_NOT_GIVEN = {"accepts_messages", "cluster", "pai", "runtime", "tasks", "uploads"}
+_SETTINGS = frozenset(attribute_names(PaiPythonTask)) - _NOT_GIVEN
 
 
 def call_each(
@@ -44,7 +54,9 @@ def call_each(
     Raises:
         TypeError, PaiError: see ``Cluster.call``.
     """
-    tasks = _tasks(cluster, function, calls, settings)
+    called = _checked(function, settings, len(calls))
+    called.pack(settings.get("packages", ()))
+    tasks = [FunctionTask.from_call(cluster, called, args, kwargs, settings) for args, kwargs in calls]
     made = {task.name: _Call(task) for task in tasks}
     if len(made) < len(tasks):
         logger.warning(
@@ -105,19 +117,6 @@ class _Call:
                 handle.name = self.run.job.name
 
 
-def _tasks(
-    cluster: Cluster, function: Callable[..., Any], calls: Sequence[Arguments], settings: Mapping[str, Any]
-) -> list[FunctionTask]:
-    """Return the task of each call.
-
-    Raises:
-        SpecError: the function, an argument or a setting is invalid.
-    """
-    called = _checked(function, settings, len(calls))
-    called.pack(settings.get("packages", ()))
-    return [FunctionTask.of(cluster, called, args, kwargs, settings) for args, kwargs in calls]
-
-
 def _checked(function: Any, settings: Mapping[str, Any], calls: int) -> Function:
     """Return a function for calls with these settings.
 
@@ -125,19 +124,21 @@ def _checked(function: Any, settings: Mapping[str, Any], calls: int) -> Function
         SpecError: it is not a function, or a setting is missing or unknown.
     """
     if not callable(function):
-        text = f"{function!r:.40} is not a function: write call(fit, 0.1), not call(fit(0.1))"
-        raise SpecError("call()", [Problem("function", text)])
+        problem = f"{function!r:.40} is not a function: write call(fit, 0.1), not call(fit(0.1))"
+        raise SpecError("call()", [Problem("function", problem)])
     called = Function(function)
     problems = []
     for key, value in settings.items():
-        if key in SETTINGS:
+        if key in _SETTINGS:
             continue
-        text = f"is not a setting of a job{nearest(key, [*called.arguments, *sorted(SETTINGS)])}"
+        problem = f"is not a setting of a job{nearest(key, [*called.arguments, *sorted(_SETTINGS)])}"
         if key in called.arguments:
-            text = f"is an argument of {called.name}(): write kwargs={{{key!r}: {value!r:.20}}}"
+            problem = f"is an argument of {called.name}(): write kwargs={{{key!r}: {value!r:.20}}}"
             if calls > 1 and isinstance(value, (list, tuple, range)):
-                text += f", the same for all calls, or map({called.name}, ..., {value!r:.20}), one for each"
-        problems.append(Problem(key, text))
+                problem += (
+                    f", the same for all calls, or map({called.name}, ..., {value!r:.20}), one for each"
+                )
+        problems.append(Problem(key, problem))
     if not settings.get("image"):
         problems.append(Problem("image", 'is missing; name a Docker image, such as image="python:3.11"'))
     if calls > 1 and "name" in settings:
@@ -145,3 +146,96 @@ def _checked(function: Any, settings: Mapping[str, Any], calls: int) -> Function
     if problems:
         raise SpecError(called.name, problems)
     return called
+
+
+class FunctionTask(PaiPythonTask):
+    """A task that calls a function. ``Cluster.call`` creates it, without Luigi's scheduler.
+
+    Attributes:
+        args, kwargs: The arguments of the function, which ``work`` of ``Function.kind`` reads.
+    """
+
+    default_name = luigi.Parameter(description="name of the job if none is given; it identifies the call")
+
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = {}
+    _function: Function
+    _given: Mapping[str, Any]
+    _on: Cluster
+    _inputs = JobTask._inputs  # noqa: SLF001  default_name covers everything that the function uses
+
+    @classmethod
+    def from_call(
+        cls,
+        cluster: Cluster,
+        function: Function,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        given: Mapping[str, Any],
+    ) -> FunctionTask:
+        """Return the task of a call with its settings. It is not in Luigi's cache of equal tasks.
+
+        Raises:
+            SpecError: the function cannot be called with the arguments, or something cannot be sent.
+        """
+        payload = copy.copy(function.payload)
+        payload.problems = [*payload.problems, *function.problems(args, kwargs)]
+        payload.pickled({"args": args, "kwargs": kwargs})
+        function.refuse(payload.problems)
+        task: FunctionTask = type.__call__(cls, default_name=function.job_name(args, kwargs))
+        task.args, task.kwargs = args, kwargs
+        task._on, task._function, task._given = cluster, function, given
+        return task
+
+    def work(self) -> Mapping[str, Any] | None:
+        """Run the function here; the payload has ``work`` of ``Function.kind``."""
+        return dict(self._function.work(self))
+
+    def value(self) -> Any:
+        """Return the function's return value in the job.
+
+        Raises:
+            PaiError: the result cannot be read, or there is none.
+        """
+        found = self.result()
+        if "result" not in found:
+            raise PaiError(
+                f"the result of job {self.name!r} is missing: neither metrics.json in its output folder "
+                "nor the end of its log contains it"
+            )
+        return found["result"]
+
+    @property
+    def task_family(self) -> str:
+        """The function's name, which is a tag of the job."""
+        return self._function.name
+
+    @property
+    def cluster(self) -> Any:
+        """The cluster of the job, as an object."""
+        return self._on
+
+    # of PaiPythonTask
+
+    def _kind(self) -> type:
+        return self._function.kind
+
+    def _payload(self) -> Payload:
+        payload = copy.copy(self._function.payload)
+        payload.problems = []
+        return payload
+
+    def _raise(self, problems: Sequence[str]) -> None:
+        self._function.refuse(problems)
+
+
+def _setting(name: str) -> property:
+    """Return a property with the setting of a call; its default is the attribute of PaiPythonTask."""
+    inherited = inspect.getattr_static(PaiPythonTask, name)
+    return property(lambda task: task._given[name] if name in task._given else inherited.fget(task))  # noqa: SLF001  of this module
+
+
+FunctionTask.name = property(lambda task: task._given.get("name", task.default_name))  # type: ignore[method-assign]  # noqa: SLF001
+for _name in _SETTINGS - {"name"}:
+    setattr(FunctionTask, _name, _setting(_name))
+abc.update_abstractmethods(FunctionTask)  # type: ignore[type-abstract]  # ``image`` has a property now

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.config_file import configured_secrets
+from luigi_pai.errors import Problem, SpecError
 from luigi_pai.payload.container import CALLER
 from luigi_pai.payload.packages import is_of_python, is_third_party
 from luigi_pai.payload.reach import METHOD, unfit
@@ -35,6 +36,7 @@ class Function:
 
     Attributes:
         name: The function's own name.
+        called: The name with brackets, as in messages.
         work: A method that calls it with ``self.args`` and ``self.kwargs``.
         kind: A class with this method.
         arguments: The names of its arguments, if they are known.
@@ -56,6 +58,7 @@ class Function:
         if not hasattr(named, "__qualname__"):  # an object with __call__
             named = type(named)
         self.name: str = named.__name__
+        self.called = f"{self.name}()"
         module = named.__module__
         if is_of_python(module) or is_third_party(module):  # the container imports it
             module = "__main__"
@@ -66,8 +69,8 @@ class Function:
 
     def problems(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
         """Return the reasons why the function cannot run as a job with these arguments."""
-        if wrong := unfit(self._function, is_method=False):
-            return wrong
+        if problems := unfit(self._function, is_method=False):
+            return problems
         try:
             self._bound(args, kwargs)
         except TypeError as error:
@@ -80,13 +83,18 @@ class Function:
             return [f"cannot be called with these arguments: {error}{hint}"]
         return []
 
+    def refuse(self, problems: Sequence[str]) -> None:
+        """Raise a SpecError with the problems, if there are any."""
+        if problems:
+            raise SpecError(self.name, [Problem(self.called, problem) for problem in problems])
+
     def pack(self, packages: Any) -> None:
         """Create the payload, which all calls have in common.
 
         Raises:
             MissingPackage: cloudpickle is not installed here.
         """
-        secrets = Secrets(None, configured_secrets(), os.environ)
+        secrets = Secrets(None, configured_secrets(), os.environ, self.called)
         self.payload = payload_of(self.kind, object, packages, secrets, function=self.name)
 
     def job_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -95,7 +103,7 @@ class Function:
         It contains a hash of the function, its arguments, and the code, values and ``packages`` that the
         function uses. ``f(1)``, ``f(x=1)`` and, if 1 is the default, ``f()`` are the same job.
         """
-        parts = (*self._identity, _text(self._bound(args, kwargs), self.payload))
+        parts = (*self._identity, _stable_string(self._bound(args, kwargs), self.payload))
         digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
         plain = re.sub(r"[^A-Za-z0-9]+", "-", self.name).strip("-")[:_LONGEST]
         return f"{plain or 'function'}_{digest}"
@@ -105,7 +113,7 @@ class Function:
         """The common part of all calls: the function, its code, and the values and packages that it uses."""
         reach = self.payload.reach
         used = sorted(
-            (name, _text(value, self.payload))
+            (name, _stable_string(value, self.payload))
             for name, value, _ in reach.values.values()
             if not (isinstance(value, FunctionType) and value in reach.functions)
         )
@@ -134,7 +142,7 @@ def _calling(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     return work
 
 
-def _text(value: Any, payload: Payload) -> str:
+def _stable_string(value: Any, payload: Payload) -> str:
     """Return a string that is equal for equal values in all processes.
 
     The few values whose pickles differ between processes have a different string in each process.
@@ -151,8 +159,8 @@ def _stable(value: Any, payload: Payload) -> str:
     name = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(value, type):
         is_sent = value.__module__ in payload.reach.modules
-        own = {key: each for key, each in vars(value).items() if is_sent and not key.startswith("__")}
-        values = {key: each for key, each in own.items() if _is_value(each)}
+        members = {key: each for key, each in vars(value).items() if is_sent and not key.startswith("__")}
+        values = {key: each for key, each in members.items() if _is_value(each)}
         return f"{value.__module__}.{value.__qualname__}{stable(values) if is_sent else ''}"
     if kind in _PLAIN:
         return repr(value)
@@ -160,8 +168,8 @@ def _stable(value: Any, payload: Payload) -> str:
         pairs = sorted(f"{stable(key)}: {stable(each)}" for key, each in value.items())
         return f"{name}({', '.join(pairs)})"
     if isinstance(value, (list, tuple, set, frozenset)):
-        texts = [stable(each) for each in value]
-        return f"{name}({', '.join(sorted(texts) if isinstance(value, (set, frozenset)) else texts)})"
+        elements = [stable(each) for each in value]
+        return f"{name}({', '.join(sorted(elements) if isinstance(value, (set, frozenset)) else elements)})"
     if kind.__module__ in payload.reach.modules and hasattr(value, "__dict__"):
         return f"{name}{stable(vars(value))}"
     return f"{name} {hashlib.sha256(payload.dumps(value)).hexdigest()}"

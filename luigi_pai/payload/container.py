@@ -23,7 +23,7 @@ if MYPY:  # to type checkers this is true
     from typing import Any
 
 WRONG_PYTHON, MISSING_MODULE = 121, 122
-"""The exit codes if the image has another minor version of Python, and if the image lacks a module."""
+"""The exit codes if the image has another minor version of Python, and if it has no such module."""
 
 VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
 """Environment variables with a task's pickled values and its pickled secrets, in base64."""
@@ -67,27 +67,27 @@ def main(file: str) -> int:
         method = archive.read("work.pickle")
     here = "{}.{}".format(*sys.version_info)
     if here != about["python"]:
-        text = (
+        message = (
             "this image has Python {0}, {1} needs {2}: choose an image with Python {2}, or run Luigi on {0}"
         )
-        _tell(text.format(here, about["task"], about["python"]))
+        _log(message.format(here, about["task"], about["python"]))
         return WRONG_PYTHON
     try:
         _run(_loaded(about["classes"], method), about["function"])
     except ModuleNotFoundError as error:
         _show(error)
-        text = "this image has no module {0!r}: choose one that has it, or send it along, packages = [{1!r}]"
-        _tell(text.format(error.name, str(error.name).partition(".")[0]))
+        advice = "this image has no module {!r}: choose one that has it, or send it along, packages = [{!r}]"
+        _log(advice.format(error.name, str(error.name).partition(".")[0]))
         return MISSING_MODULE
     except Exception as error:  # noqa: BLE001  the user's
         _show(error)
         if isinstance(error, pickle.PicklingError):
-            _tell(
+            _log(
                 "multiprocessing imports what it calls: put it into a module, and send this along in packages"
             )
         if isinstance(error, FileNotFoundError) and error.filename:
             advice = "send files of your machine with uploads to data_dir, and open them in self.pai.data_dir"
-            _tell("{!r} is not in the container: {}".format(error.filename, advice))
+            _log("{!r} is not in the container: {}".format(error.filename, advice))
         return 1
     return 0
 
@@ -102,11 +102,11 @@ def _loaded(described: "list[Any]", method: bytes) -> "Any":
         name, bases = described[index]
         classes[index] = types.new_class(name, tuple(Task if base < 0 else classes[base] for base in bases))
     attributes, sources = _loads(method)
-    for kind, own in zip(classes, attributes):  # noqa: B905  strict is of 3.10
-        for key, value in own.items():
+    for kind, members in zip(classes, attributes):  # noqa: B905  strict is of 3.10
+        for key, value in members.items():
             setattr(kind, key, value)
             getattr(type(value), "__set_name__", lambda *_: None)(value, kind, key)
-    for path, first, part in sources:  # so that tracebacks show lines of files that the container lacks
+    for path, first, part in sources:  # so that tracebacks show lines of files that are not in the container
         lines: "list[str]" = linecache.cache.setdefault(path, (0, None, [], path))[2]  # type: ignore[misc]
         lines.extend(["\n"] * (first - 1 + len(part) - len(lines)))
         lines[first - 1 : first - 1 + len(part)] = part
@@ -126,31 +126,31 @@ def _run(task: "Any", function: str) -> None:
     called = function or "work"
     result = task.work()
     if result is not None and not isinstance(result, dict):
-        text = "work() of {} returned {}: return a dict, such as {{'accuracy': 0.97}}"
-        raise TypeError(text.format(type(task).__name__, type(result).__name__))
-    own = task.pai.current()
-    if result is None or own.index:  # only the first task reports the result
+        message = "work() of {} returned {}: return a dict, such as {{'accuracy': 0.97}}"
+        raise TypeError(message.format(type(task).__name__, type(result).__name__))
+    here = task.pai.current()
+    if result is None or here.index:  # only the first task reports the result
         return
     whole = result.get("result") if function else result
-    text = json.dumps(result, default=functools.partial(_json_value, called, whole, is_strict=bool(function)))
-    if len(text) > LARGEST_METRICS:
-        wrong = "{}() returned {:,} bytes of JSON; {:,} at most: write large results to files in output_dir"
-        raise ValueError(wrong.format(called, len(text), LARGEST_METRICS))
-    folder = own._read("output_dir") if own.api else None  # noqa: SLF001  of this package; a job may have none
+    body = json.dumps(result, default=functools.partial(_json_value, called, whole, is_strict=bool(function)))
+    if len(body) > LARGEST_METRICS:
+        message = "{}() returned {:,} bytes of JSON; {:,} at most: write large results to files in output_dir"
+        raise ValueError(message.format(called, len(body), LARGEST_METRICS))
+    folder = here._read("output_dir") if here.api else None  # noqa: SLF001  of this package; a job may have none
     try:
-        is_kept = _keep((folder or "").rstrip("/"), text)
+        is_kept = _write_metrics((folder or "").rstrip("/"), body)
     except (OSError, subprocess.SubprocessError) as error:
         is_kept = False
-        _tell("metrics.json is not written: {}".format(error))
-    if len(text) > _LONGEST and not is_kept:
-        wrong = "{}() returned {} characters of JSON; where no output folder can be written, {} at most"
-        raise ValueError(wrong.format(called, len(text), _LONGEST))
+        _log("metrics.json is not written: {}".format(error))
+    if len(body) > _LONGEST and not is_kept:
+        message = "{}() returned {} characters of JSON; where no output folder can be written, {} at most"
+        raise ValueError(message.format(called, len(body), _LONGEST))
     sys.stdout.flush()
-    sys.stderr.write(RESULT + text + "\n" if len(text) <= _LONGEST else "")
+    sys.stderr.write(RESULT + body + "\n" if len(body) <= _LONGEST else "")
 
 
 def _json_value(called: str, whole: "Any", value: "Any", *, is_strict: bool) -> "Any":
-    """Return a set or an array as a list, a number of numpy or torch as a number, anything else as text.
+    """Return a set or an array as a list, a number of numpy or torch as a number, anything else as a string.
 
     If ``is_strict``, anything else is a TypeError. It names the key that the ``whole`` result has for it.
     """
@@ -164,21 +164,21 @@ def _json_value(called: str, whole: "Any", value: "Any", *, is_strict: bool) -> 
     if isinstance(plain, str):
         keys = [key for key, part in whole.items() if part is value] if isinstance(whole, dict) else []
         place = " as {!r}".format(keys[0]) if keys else ""
-        what = "{}() returned a {}{}".format(called, type(value).__name__, place)
+        message = "{}() returned a {}{}".format(called, type(value).__name__, place)
         if is_strict:
             raise TypeError(
-                what + ", which JSON does not have: return numbers, strings, lists and dicts of these"
+                message + ", which JSON does not have: return numbers, strings, lists and dicts of these"
             )
-        _tell("{}, which is written as text: {:.80}".format(what, plain))
+        _log("{}, which is written as text: {:.80}".format(message, plain))
     return plain
 
 
-def _keep(folder: str, text: str) -> bool:
+def _write_metrics(folder: str, body: str) -> bool:
     """Write ``metrics.json`` into a folder on HDFS or a storage; return False if the image has no access."""
     path = folder[len("file://") :] if folder.startswith("file://") else folder
     if "://" in path and shutil.which("hdfs"):
         command = ["hdfs", "dfs", "-put", "-f", "-", path + "/metrics.json"]
-        subprocess.run(command, input=text.encode(), timeout=120, check=True)  # noqa: S603  fixed words
+        subprocess.run(command, input=body.encode(), timeout=120, check=True)  # noqa: S603  fixed words
         return True
     if "://" in path or not os.path.isdir(_mount_of(path)):
         return False
@@ -186,7 +186,7 @@ def _keep(folder: str, text: str) -> bool:
 
     pai._make_folder(path)  # noqa: SLF001  of this package
     with open(path + "/metrics.json.part", "w") as file:
-        file.write(text)
+        file.write(body)
         file.flush()
         os.fsync(file.fileno())
     with contextlib.suppress(OSError):  # so that the user can change what a container writes as root
@@ -211,9 +211,9 @@ def _show(error: BaseException) -> None:
     traceback.print_exception(type(error), error, frames)
 
 
-def _tell(text: str) -> None:
+def _log(message: str) -> None:
     sys.stdout.flush()
-    sys.stderr.write("luigi_pai: {}\n".format(text))
+    sys.stderr.write("luigi_pai: {}\n".format(message))
 
 
 if __name__ == "__main__":

@@ -81,6 +81,7 @@ class Payload:
         function: The name of the function for which the class was created; None for a task.
 
     Attributes:
+        field: The name of the method or function in problems and warnings.
         reach: The objects that ``work`` uses.
         problems: The reasons why the payload cannot be sent.
         packages: The files of the packages, each as its name and a hash of its content, in order.
@@ -96,7 +97,8 @@ class Payload:
         machinery = {*dir(base), *_OF_LUIGI} - {*dir(object), METHOD, "pai"}
         settings = {each for each in machinery if isinstance(inspect.getattr_static(base, each, 0), property)}
         modules = {"__main__", *(each.__module__ for each in classes if not is_of_python(each.__module__))}
-        self.reach = Reach(classes, machinery, settings, modules)
+        self.field = f"{function}()" if function else METHOD
+        self.reach = Reach(classes, machinery, settings, modules, f"{function or METHOD}()")
         self.problems = list(self.reach.problems)
         self._secrets, self._owner = secrets, "" if function else "self."
         self.file, self.name = b"", ""
@@ -105,14 +107,14 @@ class Payload:
             f"return {{{name!r}: {name}}}, and read it with result()"
             for name, place in self.reach.unread()
         ]
-        own = Path(getattr(sys.modules.get(kind.__module__), "__file__", None) or "no file").resolve()
+        script = Path(getattr(sys.modules.get(kind.__module__), "__file__", None) or "no file").resolve()
         sent = {*(packages or ()), *(each.partition(".")[0] for each in modules)}
         for module, place in self.reach.imports.items():
             top = module.partition(".")[0]
-            if top not in sent and is_beside(top, own):
+            if top not in sent and is_beside(top, script):
                 sent.add(top)
-                what = f"uses {module} in {place}, a module beside {own.name}"
-                self.warnings.append(f"{what}: unless the image has it, send it along, packages = [{top!r}]")
+                use = f"uses {module} in {place}, a module beside {script.name}"
+                self.warnings.append(f"{use}: unless the image has it, send it along, packages = [{top!r}]")
         files = dict(package_files(packages, self.problems))
         self.packages = sorted((name, hashlib.sha256(data).hexdigest()) for name, data in files.items())
         if self.packages:
@@ -151,54 +153,54 @@ class Payload:
         """
         before = len(self.problems)
         for name, value in values.items():
-            shown, own = "" if are_secret else self.shown(value), f"{self._owner}{name}"
-            data = self._pickle(f"{own} = {shown}" if shown else own, value)
+            shown, place = "" if are_secret else self.shown(value), f"{self._owner}{name}"
+            data = self._pickle(f"{place} = {shown}" if shown else place, value)
             if not are_secret:
-                self._check_secrets(own, value, data)
+                self._check_secrets(place, value, data)
         return b"" if self.problems[before:] else self.dumps(dict(values))
 
     def shown(self, value: object) -> str:
         """Return the start of a value's repr; empty if part of it must not be sent in clear."""
-        text = repr(value)
-        data = text.encode("utf-8", "backslashreplace")
-        is_open = not (self._secrets.in_value([value, text]) or self._secrets.in_bytes(data))
-        return f"{text:.60}" if is_open else ""
+        shown = repr(value)
+        data = shown.encode("utf-8", "backslashreplace")
+        is_open = not (self._secrets.in_value([value, shown]) or self._secrets.in_bytes(data))
+        return f"{shown:.60}" if is_open else ""
 
     def _method(self) -> bytes:
         """Pickle the classes of a task and the source of their functions."""
         before = len(self.problems)
         whole = [[self.reach.attributes(each) for each in self.reach.classes], self.reach.sources()]
-        data = self._pickle(f"{METHOD}()", whole)
-        self._check_secrets(f"{METHOD}()", None, data)
+        data = self._pickle(self.reach.called, whole)
+        self._check_secrets(self.reach.called, None, data)
         general = self.problems[before:]
         del self.problems[before:]
         for name, value, place in self.reach.values.values():
             if not isinstance(value, FunctionType) or value not in self.reach.functions:
-                what = f"{name}, used in {place}," if place else f"the {name}"
-                self._check_secrets(what, value, self._pickle(what, value) if general else b"")
+                use = f"{name}, used in {place}," if place else f"the {name}"
+                self._check_secrets(use, value, self._pickle(use, value) if general else b"")
         if not self.problems[before:]:
             self.problems += general
         return data
 
-    def _pickle(self, what: str, value: object) -> bytes:
+    def _pickle(self, name: str, value: object) -> bytes:
         """Pickle a value; if it cannot be pickled, or its pickle is too large, add a problem."""
         try:
             data = self.dumps(value)
         except Exception as error:  # noqa: BLE001  whatever a value of the user's raises
-            self.problems.append(f"{what} cannot be pickled: {error}".strip())
+            self.problems.append(f"{name} cannot be pickled: {error}".strip())
             return b""
         if len(data) > _LARGEST:
             self.problems.append(
-                f"{what} has {len(data):,} bytes; at most {_LARGEST:,} travel: load it in {METHOD}(), from "
-                "HDFS or a storage"
+                f"{name} has {len(data):,} bytes; at most {_LARGEST:,} travel: load it in "
+                f"{self.reach.called}, from HDFS or a storage"
             )
             return b""
         return data
 
-    def _check_secrets(self, what: str, value: object, data: bytes) -> None:
+    def _check_secrets(self, name: str, value: object, data: bytes) -> None:
         """Add a problem if a value or its pickle contains something that must not be sent in clear."""
         if found := self._secrets.in_value(value) or self._secrets.in_bytes(data):
-            self.problems.append(f"{what} contains {found}; every user of the cluster can read what travels")
+            self.problems.append(f"{name} contains {found}; every user of the cluster can read what travels")
 
     def contents(self, public: Mapping[str, Any], secrets: Mapping[str, Any]) -> Contents:
         """Return the content to send with a task's public and secret values, if there are no problems."""

@@ -114,8 +114,8 @@ def _follow(
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 inner = tasks & {*constant.co_freevars}
-                own = {*code.co_varnames, *code.co_cellvars}
-                outer = {name: value for name, value in known.items() if name not in own}
+                local = {*code.co_varnames, *code.co_cellvars}
+                outer = {name: value for name, value in known.items() if name not in local}
                 _follow(constant, inner, outer, classes, flow)
                 tasks |= inner & {*constant.co_freevars}
         if len(tasks) == before:

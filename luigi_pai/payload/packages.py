@@ -29,22 +29,24 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
     for package in packages or ():
         found = _spec(package) if isinstance(package, str) else None
         if found is None or found.origin is None or not found.has_location:
-            what = f"{package!r} is not a package or module that can be imported here"
-            problems.append(f"packages: {what}; write names as after import, such as packages = ['helpers']")
+            problem = f"{package!r} is not a package or module that can be imported here"
+            problems.append(
+                f"packages: {problem}; write names as after import, such as packages = ['helpers']"
+            )
             continue
         place = Path(found.origin)
-        files, wrong = _folder(place.parent) if found.submodule_search_locations else _module(place)
+        files, unsent = _folder(place.parent) if found.submodule_search_locations else _module(place)
         compiled = next((name for name in files if name.endswith((".so", ".pyd"))), "")
         if compiled and _is_installed(found.origin):
-            what = f"has compiled modules ({compiled}), which Python does not import from a zip"
-            problems.append(f"packages: {package!r} {what}: take an image that has the package")
+            problem = f"has compiled modules ({compiled}), which Python does not import from a zip"
+            problems.append(f"packages: {package!r} {problem}: take an image that has the package")
             continue
         for name, path in files.items():
             try:
                 yield name, path.read_bytes()
             except OSError as error:
-                wrong.append(Problem(shown(str(path)), f"it cannot be read ({error.strerror})"))
-        problems += (f"packages: {package!r}: {problem}" for problem in wrong)
+                unsent.append(Problem(shown(str(path)), f"it cannot be read ({error.strerror})"))
+        problems += (f"packages: {package!r}: {problem}" for problem in unsent)
 
 
 def is_of_python(module: str) -> bool:

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 _CACHED = type(functools.cache(len))
 _NO_FILE = "<dynamic-code>"
 _LIVE: tuple[tuple[type, str], ...] = (
-    (logging.Logger, "an object of logging: call logging.getLogger() in work()"),
-    (logging.Handler, "an object of logging: call logging.getLogger() in work()"),
-    (socket.socket, "a socket: connect in work()"),
-    (io.IOBase, "an open file: open it in work()"),
-    (type(os.environ), "an environment: write `import os` and os.environ in work()"),
+    (logging.Logger, "an object of logging: call logging.getLogger()"),
+    (logging.Handler, "an object of logging: call logging.getLogger()"),
+    (socket.socket, "a socket: connect"),
+    (io.IOBase, "an open file: open it"),
+    (type(os.environ), "an environment: write `import os` and os.environ"),
 )
 _LIVE_ELSEWHERE = {  # in modules that may not be loaded
-    "http.client.HTTPConnection": "a connection: connect in work()",
-    "http.cookiejar.CookieJar": "cookies of this process: log in in work()",
-    "tempfile.TemporaryDirectory": "a temporary folder: make it in work()",
-    "requests.sessions.Session": "a session with its cookies and passwords: make it in work()",
-    "httpx._client.BaseClient": "a session with its cookies and passwords: make it in work()",
+    "http.client.HTTPConnection": "a connection: connect",
+    "http.cookiejar.CookieJar": "cookies of this process: log in",
+    "tempfile.TemporaryDirectory": "a temporary folder: make it",
+    "requests.sessions.Session": "a session with its cookies and passwords: make it",
+    "httpx._client.BaseClient": "a session with its cookies and passwords: make it",
 }
 _IN_MEMORY = (io.BytesIO, io.StringIO)  # plain values, although they derive from IOBase
 
@@ -47,7 +47,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no 
 
     def __init__(self, file: io.BytesIO, reach: Reach) -> None:
         super().__init__(file)
-        self._classes, self._modules = reach.classes, reach.modules
+        self._classes, self._modules, self._called = reach.classes, reach.modules, reach.called
         self._of_sys = {id(value): name for name, value in vars(sys).items() if type(value) in (dict, list)}
 
     def persistent_id(self, obj: object) -> int | None:
@@ -58,8 +58,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no 
             kind = obj if isinstance(obj, type) else type(obj)
             name = getattr(obj, "__name__", f"{kind.__module__}.{kind.__qualname__}")
             raise pickle.PicklingError(f"it has {name} in it, and the container has no luigi")
-        if what := self._live(obj):
-            raise pickle.PicklingError(f"it has {what}; live objects of this process do not travel")
+        if live := self._live(obj):
+            raise pickle.PicklingError(f"it has {live}; live objects of this process do not travel")
         return None
 
     def reducer_override(self, obj: Any) -> Any:
@@ -81,12 +81,12 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no 
         """Return the description of a live object, with advice; empty for a plain value."""
         name = self._of_sys.get(id(obj))
         if name is not None:
-            return f"sys.{name} in it: write `import sys` and sys.{name} in work()"
+            return f"sys.{name} in it: write `import sys` and sys.{name} in {self._called}"
         if obj is os.environ or obj is getattr(os, "environb", None):
             return ""
         kind: type = type(obj)
         found = _live_kind(kind)
-        return f"a {kind.__name__} in it, {found}" if found else ""
+        return f"a {kind.__name__} in it, {found} in {self._called}" if found else ""
 
 
 @functools.lru_cache(maxsize=1000)

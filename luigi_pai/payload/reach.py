@@ -26,7 +26,7 @@ METHOD = "work"
 _NOT_THERE = ("luigi", "luigi_pai")  # packages that the container does not have
 _THERE = "luigi_pai.runtime"  # the only module of these packages that the container has
 _NO_METHODS = (staticmethod, type, dict, list, set, tuple)  # the task is not their first argument
-_NONE_THERE = "the container has no luigi: use it outside of work(), and give work() its value"
+_NONE_THERE = "the container has no luigi: use it outside of {0}, and give {0} its value"
 
 
 @dataclass(eq=False)
@@ -42,6 +42,7 @@ class Reach:
         machinery: The names of the attributes that a task inherits from Luigi and this package.
         settings: The names in ``machinery`` whose values are sent if the functions use them.
         modules: The names of the modules whose functions are sent. The container imports other modules.
+        called: The name of the method or function in messages.
 
     Attributes:
         names: The attributes that the functions read from the task.
@@ -58,6 +59,7 @@ class Reach:
     machinery: Collection[str]
     settings: Collection[str]
     modules: Collection[str]
+    called: str = f"{METHOD}()"
     names: set[str] = field(default_factory=set)
     possible: set[str] = field(default_factory=set)
     settings_used: set[str] = field(default_factory=set)
@@ -77,10 +79,10 @@ class Reach:
     @property
     def digest(self) -> str:
         """A hash of the functions' source or, if they have none (at a prompt), of their bytecode."""
-        texts = "".join(
-            f"{function.__qualname__}\n{_text(function.__code__)}\n" for function in self.functions
+        sources = "".join(
+            f"{function.__qualname__}\n{_source(function.__code__)}\n" for function in self.functions
         )
-        return hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return hashlib.sha256(sources.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def unread(self) -> Iterator[tuple[str, str]]:
         """Yield the attributes, with their places, that the functions set on the task but never read."""
@@ -99,8 +101,8 @@ class Reach:
 
     def attributes(self, kind: type) -> dict[str, Any]:
         """Return the attributes of ``kind`` that the functions use, without parameters and ``machinery``."""
-        own = {name: value for name, value in vars(kind).items() if self.takes(name, value)}
-        return {name: value for name, value in own.items() if not isinstance(value, luigi.Parameter)}
+        used = {name: value for name, value in vars(kind).items() if self.takes(name, value)}
+        return {name: value for name, value in used.items() if not isinstance(value, luigi.Parameter)}
 
     def sources(self) -> list[tuple[str, int, Sequence[str]]]:
         """Return file, first line and source lines of the functions, for tracebacks in the container."""
@@ -152,7 +154,7 @@ class Reach:
         if is_of_luigi(value):
             if is_new:
                 use = f"uses {name} in {place}" if place else "is of luigi or luigi_pai"
-                self.problems.append(f"{use}; {_NONE_THERE}")
+                self.problems.append(f"{use}; {_NONE_THERE.format(self.called)}")
             return
         is_class = isinstance(value, type) and value.__module__ in self.modules
         for part in vars(value).values() if is_class else [value]:
@@ -210,7 +212,7 @@ class Reach:
             self.imports.setdefault(each.argval, place)
             names = None if before is None else before.argval
             if _is_absent(each.argval) and (each.argval, names) != ("luigi_pai", ("runtime",)):
-                self.problems.append(f"imports {each.argval} in {place}; {_NONE_THERE}")
+                self.problems.append(f"imports {each.argval} in {place}; {_NONE_THERE.format(self.called)}")
         elif each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval in function.__globals__:
             self._add(each.argval, function.__globals__[each.argval], place, function)
 
@@ -282,7 +284,7 @@ def _lines(code: CodeType) -> Sequence[str]:
     return ()
 
 
-def _text(code: CodeType) -> str:
+def _source(code: CodeType) -> str:
     constants = [repr(each) for each in code.co_consts if not isinstance(each, (CodeType, frozenset))]
     parts = (f"{each.co_code.hex()} {each.co_names} {constants}" for each in nested_codes(code))
     return "".join(_lines(code)) or "\n".join(parts)

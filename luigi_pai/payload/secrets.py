@@ -27,7 +27,7 @@ _BY_REFERENCE = (type, ModuleType, FunctionType, Enum, type(os.environ))  # thei
 _COPIED = 5  # this many values of environment variables count as a copy of the environment
 _CONFIGURED = "a password or token of luigi.cfg"
 _PRIVATE = "the value of the private parameter "
-_COPY = "a copy of this process's environment: write `import os` and os.environ in work()"
+_COPY = "a copy of this process's environment: write `import os` and os.environ in "
 
 
 def is_secret_name(name: str) -> bool:
@@ -46,14 +46,20 @@ class Secrets:
         private: The private parameters by name; None for a function, which has no Luigi parameters.
         configured: The passwords and tokens in luigi.cfg.
         environ: The environment.
+        called: The name of the method or function in messages.
     """
 
     def __init__(
-        self, private: Mapping[str, object] | None, configured: Collection[str], environ: Mapping[str, str]
+        self,
+        private: Mapping[str, object] | None,
+        configured: Collection[str],
+        environ: Mapping[str, str],
+        called: str = "work()",
     ) -> None:
+        self._called = called
         advice = "make it a private parameter"
         if private is None:
-            private, advice = {}, "let work() read it from a file of the cluster"
+            private, advice = {}, f"let {called} read it from a file of the cluster"
         found = [(name, leaf) for name, value in private.items() for leaf in _leaves(value, keys=False)]
         self._private = [(name, leaf) for name, leaf in found if _is_secret(leaf)]
         self._environ = {name: value for name, value in environ.items() if len(value) >= _LONG}
@@ -64,7 +70,7 @@ class Secrets:
             if is_secret_name(name) and not value.startswith("/")
         ]
         named = [(_private(name), leaf) for name, leaf in self._private]
-        self._texts = [(what, form) for what, leaf in [*named, *self._others] for form in _forms(leaf)]
+        self._forms = [(name, form) for name, leaf in [*named, *self._others] for form in _forms(leaf)]
 
     def private_in(self, value: object, *, is_derived: bool = False) -> str:
         """Return the name of a private parameter that a value equals or contains; empty if there is none.
@@ -89,22 +95,22 @@ class Secrets:
 
         Secrets with less than 8 characters that are plain words or numbers are ignored.
         """
-        for what, form in self._texts:
+        for secret, form in self._forms:
             if form in data:
-                return what
+                return secret
         copied = set()
         for name, value in self._environ.items():
             found = value.encode("utf-8", "surrogateescape") in data
             if found and (not value.startswith("/") or name.encode("utf-8", "surrogateescape") in data):
                 copied.add(value)  # paths also occur in file names
-        return _COPY if len(copied) >= _COPIED else ""
+        return f"{_COPY}{self._called}" if len(copied) >= _COPIED else ""
 
 
 def _first_in(value: object, secrets: Sequence[tuple[str, object]], *, is_derived: bool) -> str:
     leaves = [leaf for leaf in _leaves(value) if _is_secret(leaf)] if secrets else []
-    for what, secret in secrets:
+    for name, secret in secrets:
         if any(_contains(leaf, secret, is_derived=is_derived) for leaf in leaves):
-            return what
+            return name
     return ""
 
 
@@ -152,12 +158,12 @@ def _parts(value: object, *, keys: bool) -> list[object] | None:
 
 
 def _contains(leaf: object, secret: object, *, is_derived: bool) -> bool:
-    text = secret.decode("latin-1") if isinstance(secret, bytes) else str(secret)
+    wanted = secret.decode("latin-1") if isinstance(secret, bytes) else str(secret)
     if isinstance(leaf, (str, bytes)):
-        own = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf
-        is_equal = own == text and (is_derived or isinstance(secret, (str, bytes)))
-        return is_equal or (len(text) >= _SHORTEST and text in own)
-    is_number = isinstance(leaf, (int, float)) and len(text) >= _SHORTEST
+        found = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf
+        is_equal = found == wanted and (is_derived or isinstance(secret, (str, bytes)))
+        return is_equal or (len(wanted) >= _SHORTEST and wanted in found)
+    is_number = isinstance(leaf, (int, float)) and len(wanted) >= _SHORTEST
     if type(leaf) is not type(secret) or not (is_derived or is_number):
         return False
     try:
@@ -172,8 +178,8 @@ def _forms(secret: object) -> Iterator[bytes]:
         if len(secret) >= _SHORTEST:
             yield secret
         return
-    text = str(secret) if isinstance(secret, (str, int, float)) else ""
-    is_word = text.isalpha() or not any(map(str.isalpha, text))  # or a number
-    if len(text) >= _LONG or (len(text) >= _SHORTEST and not is_word):
-        for form in {text, repr(text)[1:-1], json.dumps(text)[1:-1]}:
+    value = str(secret) if isinstance(secret, (str, int, float)) else ""
+    is_word = value.isalpha() or not any(map(str.isalpha, value))  # or a number
+    if len(value) >= _LONG or (len(value) >= _SHORTEST and not is_word):
+        for form in {value, repr(value)[1:-1], json.dumps(value)[1:-1]}:
             yield form.encode("utf-8", "surrogatepass")

@@ -26,7 +26,7 @@ from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
 from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, checked_sweep, file_of
 from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
-from luigi_pai.tasks.luigi_page import LuigiPage, answered_within, may_send_messages
+from luigi_pai.tasks.luigi_page import LuigiPage, may_send_messages, responding
 from luigi_pai.work.stopping import before_signals, stop_jobs
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class SweepRun:
                     idle = min(self._engine.idle(), self._table.idle(), self._progress.idle() or 1.0)
                     pause = max(idle, _LEAST_PAUSE)
                     # a message of the scheduler ends the pause
-                    next(answered_within(self._sweep, pause, self._clock, self._handle), None)
+                    next(responding(self._sweep, pause, self._clock, self._handle), None)
                     self._engine.step()
         except PaiApiError as error:
             self._save()

@@ -104,10 +104,11 @@ def misspelt(kind: type, known: Iterable[str], likeness: float = _LIKENESS) -> I
     """Yield an attribute of a user's class and a similar known attribute that the class does not have."""
     users = users_classes(kind)
     ours = {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
-    for own in map(vars, users):
-        missing = {name.replace("_", ""): name for name in known if name not in own}
-        for name in sorted(own.keys() - ours):
-            if name.startswith("_") or inspect.isroutine(own[name]) or isinstance(own[name], luigi.Parameter):
+    for members in map(vars, users):
+        missing = {name.replace("_", ""): name for name in known if name not in members}
+        for name in sorted(members.keys() - ours):
+            value = members[name]
+            if name.startswith("_") or inspect.isroutine(value) or isinstance(value, luigi.Parameter):
                 continue
             near = closest(name.replace("_", "").lower(), missing, likeness=likeness)
             if near is not None:

@@ -114,13 +114,13 @@ def _warn(kind: type[luigi.Task]) -> None:
         if name not in _MEANT
     ]
     warn_of_class(kind)
-    own, _ = _members(kind)
+    members, _ = _members(kind)
     effect = "tasks that differ in it are one job: use it in name and in the job"
-    if "name" not in own:  # the inherited name contains a hash of all parameters
+    if "name" not in members:  # the inherited name contains a hash of all parameters
         effect = "it changes the name and not the job: use it in parameters or in protocol"
     warnings += [
         f"its parameter {name} is not used, so {effect}, or write significant=False"
-        for name in (_unused(kind) if own.keys() & {"name", "protocol"} else ())
+        for name in (_unused(kind) if members.keys() & {"name", "protocol"} else ())
     ]
     if call := _varying(kind):
         warnings.append(
@@ -148,14 +148,14 @@ def _log(kind: type, warnings: Iterable[str]) -> None:
 def _members(kind: type) -> tuple[dict[str, Any], set[str]]:
     """Return the members of a class that the user's classes define, and the names of all other members."""
     users = users_classes(kind)
-    own = {name: value for each in reversed(users) for name, value in vars(each).items()}
-    return own, {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
+    members = {name: value for each in reversed(users) for name, value in vars(each).items()}
+    return members, {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
 
 
 def _foreign(kind: type) -> Iterator[tuple[str, str]]:
     """Yield attributes known from other tools that no code of the class uses, each with advice."""
-    own, ours = _members(kind)
-    found = [name for name in own if name in _MEANT and name not in ours and not callable(own[name])]
+    members, ours = _members(kind)
+    found = [name for name in members if name in _MEANT and name not in ours and not callable(members[name])]
     trees = [_tree(each) for each in users_classes(kind)] if found else []
     nodes = [node for tree in trees if tree is not None for node in ast.walk(tree)]
     used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
@@ -164,7 +164,7 @@ def _foreign(kind: type) -> Iterator[tuple[str, str]]:
             return
         used |= _names_in(tree)
     for name in found:
-        if name not in used and not isinstance(own[name], luigi.Parameter):
+        if name not in used and not isinstance(members[name], luigi.Parameter):
             yield name, _advice(ours, _MEANT[name])
 
 
@@ -184,7 +184,7 @@ def _advice(ours: Collection[str], meant: str) -> str:
 def missing_attributes(kind: type) -> str:
     """Return a message: a class's location, its missing required attributes, and advice; empty if none."""
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
-    advice = [text for (lacks, has), text in _INSTEAD.items() if lacks in missing and has in vars(kind)]
+    advice = [each for (absent, has), each in _INSTEAD.items() if absent in missing and has in vars(kind)]
     return "; ".join([f"{_place(kind)} has no {', no '.join(missing)}".lstrip(), *advice]) if missing else ""
 
 
@@ -199,13 +199,13 @@ def _place(kind: type) -> str:
 def _unused(kind: type[luigi.Task]) -> list[str]:
     """Return the parameters that a class does not use, if this is certain."""
     # a parameter that overrides an inherited attribute, such as ``image``, is used by the base class
-    own, used = _members(kind)
+    members, used = _members(kind)
     for each in users_classes(kind):
         tree = _tree(each)
         if tree is None or _uses_all(tree):
             return []
         used |= _names_in(tree)
-    parameters = {name: each for name, each in own.items() if isinstance(each, luigi.Parameter)}
+    parameters = {name: each for name, each in members.items() if isinstance(each, luigi.Parameter)}
     return [name for name, each in parameters.items() if each.significant and name not in used]
 
 

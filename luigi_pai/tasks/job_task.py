@@ -40,18 +40,9 @@ if is_notebook() and luigi.configuration.get_config().get("OpenPai", "console", 
     install()
 
 _HASH = 10  # characters
-_PARAMETERS: WeakKeyDictionary[type, tuple[list[int], list[tuple[str, luigi.Parameter]]]] = (
-    WeakKeyDictionary()
-)
+_PARAMETERS = WeakKeyDictionary[type, tuple[list[int], list[tuple[str, luigi.Parameter]]]]()
 
-
-_OF_RUNS = (
-    "tasks.job_watch",
-    "tasks.uploads",
-    "work.run",
-    "jobspec.validate",
-    "jobspec.comparison",
-)
+_OF_RUNS = ("tasks.job_watch", "tasks.uploads", "work.run", "jobspec.validate", "jobspec.comparison")
 _OF_V2_RUNS = ("jobspec.convert", "jobspec.submission", "jobspec.validate_protocol")
 
 
@@ -219,7 +210,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         Raises:
             PaiError: for the same reasons as ``complete()``.
         """
-        return Forecast.of(decision(TaskWork(self)))
+        return Forecast.from_decision(decision(TaskWork(self)))
 
     # for TaskWork
 
@@ -284,7 +275,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return whether ``output_dir`` is set to a folder other than the default one."""
         return True
 
-    def _secret_texts(self) -> Sequence[str]:
+    def _redacted(self) -> Sequence[str]:
         """Return the strings to redact in the job's logs and errors."""
         return ()
 

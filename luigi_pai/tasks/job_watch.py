@@ -14,7 +14,7 @@ from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.tasks.attributes import is_ours
 from luigi_pai.tasks.events import PaiEvent, trigger
-from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
+from luigi_pai.tasks.luigi_page import LuigiPage, responding
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.work.stopping import continues
 
@@ -159,10 +159,10 @@ class JobWatch:
 
     def pause(self, seconds: float) -> None:
         """Wait, and handle messages of the scheduler meanwhile."""
-        for _ in answered_within(self._task, seconds, self._api.clock, self._answer):
+        for _ in responding(self._task, seconds, self._api.clock, self._respond):
             pass
 
-    def _answer(self, message: str) -> str:
+    def _respond(self, message: str) -> str:
         """Execute a message, and return the response."""
         if message.lower() != "stop":
             return f"{message!r} is not a valid message; send: stop"

@@ -66,7 +66,7 @@ class LuigiPage:
         report: Callable[[object], None] | None = getattr(self._task, callback, None)
         if report is None:
             return True
-        return self._reports(lambda: report(page_text(value) if isinstance(value, str) else value))
+        return self._reports(lambda: report(escaped(value) if isinstance(value, str) else value))
 
     def _reports(self, report: Callable[[], object]) -> bool:
         if self._clock.monotonic() < self._quiet_until:
@@ -74,8 +74,9 @@ class LuigiPage:
         try:
             report()
         except Exception as error:  # noqa: BLE001  RPCError of Luigi, or of the library below it
-            text = str(error).partition("\n")[0] or type(error).__name__
-            logger.warning("The page of %s is not up to date: Luigi's scheduler fails: %s", self._task, text)
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            message = "The page of %s is not up to date: Luigi's scheduler fails: %s"
+            logger.warning(message, self._task, reason)
             self._quiet_until = self._clock.monotonic() + _QUIET
             return False
         return True
@@ -103,12 +104,12 @@ def _link_job_page(task: luigi.Task, url: str) -> None:
     )
 
 
-def page_text(text: str) -> str:
+def escaped(message: str) -> str:
     """Return a string escaped for the page, which inserts status messages and responses as HTML.
 
     They may contain the output of a container.
     """
-    return html.escape(text, quote=False)
+    return html.escape(message, quote=False)
 
 
 def has_page() -> bool:
@@ -134,16 +135,14 @@ def may_send_messages(task: luigi.Task) -> bool:
     return getattr(task, "scheduler_messages", None) is not None and not is_local
 
 
-def answered_within(
-    task: object, seconds: float, clock: Clock, answer: Callable[[str], str]
-) -> Iterator[str]:
+def responding(task: object, seconds: float, clock: Clock, respond: Callable[[str], str]) -> Iterator[str]:
     """Wait, respond to all messages that the scheduler sends to a running task meanwhile, and yield them.
 
     Args:
         task: The task.
         seconds: How long to wait.
         clock: The clock of the cluster.
-        answer: Returns the response to a message.
+        respond: Returns the response to a message.
     """
     messages = getattr(task, "scheduler_messages", None)
     if messages is None:
@@ -155,6 +154,6 @@ def answered_within(
             message = clock.get(messages, left)
         except queue.Empty:
             return
-        text = str(message).strip()
-        message.respond(page_text(answer(text)))
-        yield text
+        command = str(message).strip()
+        message.respond(escaped(respond(command)))
+        yield command

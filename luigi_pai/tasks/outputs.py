@@ -78,7 +78,7 @@ class Outputs:
         folder = self._folder
         if self._fs is None or folder is None:
             return None
-        from luigi_pai.files import HdfsError  # noqa: PLC0415  costs what only files need
+        from luigi_pai.files import HdfsError  # noqa: PLC0415  only files need it
         from luigi_pai.files.paths import is_foreign  # noqa: PLC0415  as above
 
         if is_foreign(folder) or self._is_local(folder):
@@ -134,8 +134,8 @@ class Outputs:
         mount, folder = getattr(self.fs, "mount_path", None), str(self._folder)
         is_here = folder.startswith((f"{Path.home()}/", f"{Path.cwd()}/"))
         if is_here and self.fs is not None and not folder.startswith(f"{mount}/"):
-            text = f"output_dir: {folder} on the cluster's file system is not the folder on this machine"
-            yield f"{text}; write $PAI_DEFAULT_FS_URI/PATH, and copy results here with luigi-pai get"
+            problem = f"output_dir: {folder} on the cluster's file system is not the folder on this machine"
+            yield f"{problem}; write $PAI_DEFAULT_FS_URI/PATH, and copy results here with luigi-pai get"
         for target in self._targets() if is_written_by_job else ():
             path = str(getattr(target, "path", ""))
             if type(target).__module__ == "luigi.contrib.hdfs.target" and not shutil.which("hadoop"):
@@ -221,7 +221,7 @@ def _start_of(target: Any, path: str, most: int) -> bytes | None:
                 return file.read(most)
         except (FileNotFoundError, NotADirectoryError):
             return None
-    from luigi_pai.files import HdfsError, HdfsTarget  # noqa: PLC0415  costs what only files need
+    from luigi_pai.files import HdfsError, HdfsTarget  # noqa: PLC0415  only files need it
 
     if not isinstance(target, HdfsTarget):
         return None

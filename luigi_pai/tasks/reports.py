@@ -30,7 +30,7 @@ _OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int
 _NOT_SHOWN = (*_OWN, "steps", "progress")
 
 
-def text_of(report: Mapping[str, Any]) -> str:
+def shown(report: Mapping[str, Any]) -> str:
     """Return the values of a report in readable form: ``step=10 loss=0.3``."""
     return " ".join(f"{key}={value}" for key, value in report.items() if key not in _NOT_SHOWN)
 
@@ -80,8 +80,8 @@ class Reports:
         report = self.newest(job)
         if report is None:
             return
-        text, percentage = text_of(report), percentage_of(report)
-        self._callback("set_status_message", f"{summary}; {text}" if text else summary)
+        values, percentage = shown(report), percentage_of(report)
+        self._callback("set_status_message", f"{summary}; {values}" if values else summary)
         if percentage is not None:
             self._callback("set_progress_percentage", percentage)
 

@@ -55,7 +55,7 @@ class Forecast:
     why: str = ""
 
     @classmethod
-    def of(cls, decision: Decision) -> Forecast:
+    def from_decision(cls, decision: Decision) -> Forecast:
         """Return the forecast of a decision."""
         if isinstance(decision, Submit):
             return cls("to submit", decision.number)
@@ -94,7 +94,7 @@ class TaskWork(Work):
         folder = task._output_folder()
         self._fs = None
         if settings.has_files:
-            from luigi_pai.files import cluster_files  # noqa: PLC0415  costs what only files need
+            from luigi_pai.files import cluster_files  # noqa: PLC0415  only files need it
 
             self._fs = cluster_files(cluster, folder)
         outputs = Outputs(self._fs, name, folder, task._targets if targets is None else lambda: targets)
@@ -121,8 +121,8 @@ class TaskWork(Work):
     @property
     def inputs(self) -> Mapping[str, str]:
         """Digests of the task's parameters, its uploads, and the objects that ``work`` uses, by name."""
-        texts = self._task._inputs()
-        return {name: hashlib.sha256(ascii(text).encode()).hexdigest()[:12] for name, text in texts.items()}
+        inputs = self._task._inputs()
+        return {name: hashlib.sha256(ascii(each).encode()).hexdigest()[:12] for name, each in inputs.items()}
 
     def check_job(self) -> list[str]:
         """Validate the job, check that its folder can be written, and return warnings."""
@@ -133,7 +133,7 @@ class TaskWork(Work):
 
     def secrets(self) -> Sequence[str]:
         """Return the strings to redact in the job's logs and errors."""
-        return self._task._secret_texts()
+        return self._task._redacted()
 
     def prepare(self, number: int) -> PaiJob | JobProtocol:
         """Send the job's uploads, and return the job with the name of the submission."""

@@ -75,20 +75,20 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
         upload.send()
 
 
-def upload_texts(task: PaiTask) -> dict[str, str]:
+def upload_inputs(task: PaiTask) -> dict[str, str]:
     """Return upload -> names and checksums of its files, for each valid upload of a task.
 
     Because every run compares them, an upload of more than 32 MiB has its files' sizes instead of checksums.
     """
     named: Any = task.uploads if isinstance(task.uploads, Mapping) else {}
-    texts = {}
+    inputs = {}
     for local, destination in named.items():
         for upload in _prepared(task, {local: destination}, []):
             files = list(upload.goals().values())
             is_small = sum(file.size for file in files) <= _COMPARED
             found = [(each.name, _checksum(each) if is_small else each.size) for each in files]
-            texts[f"uploads[{str(local)!r}]"] = str(found)
-    return texts
+            inputs[f"uploads[{str(local)!r}]"] = str(found)
+    return inputs
 
 
 def _checksum(file: LocalFile) -> str:
@@ -112,7 +112,7 @@ def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
 
 def _prepared(task: PaiTask, named: Mapping[Any, Any], problems: list[Problem]) -> Iterator[Upload]:
     """Yield the valid uploads; add the problems of invalid uploads to ``problems``."""
-    from luigi_pai.files import TransferError, Upload, cluster_files  # noqa: PLC0415  costs what only files need
+    from luigi_pai.files import TransferError, Upload, cluster_files  # noqa: PLC0415  only files need it
 
     folder = base_folder(task, "uploads")
     for local, destination in named.items():
@@ -135,8 +135,8 @@ def warn_of_missing(task: PaiTask, fs: FileSystem | None) -> None:
     folder, session = task.data_dir, OpenPai.current(task.cluster).cluster().book.api.session
     with contextlib.suppress(HdfsError):  # it is elsewhere, or the file system fails
         if folder and fs and session.times(f"data_dir {folder}") == 1 and not fs.exists(folder):
-            text = "Job %s: data_dir = %r does not exist on the cluster; luigi-pai put sends a folder"
-            logger.warning(text, task.name, folder)
+            message = "Job %s: data_dir = %r does not exist on the cluster; luigi-pai put sends a folder"
+            logger.warning(message, task.name, folder)
 
 
 def _sent_to_one_path(uploads: list[Upload]) -> Iterator[Problem]:

@@ -107,11 +107,11 @@ def pai_mock(request: pytest.FixtureRequest) -> Iterator[PaiMock]:
     """The REST routes that a PaiTask needs, mocked with ``responses``; no server and no network is used."""
     _check_alone(request, "pai_mock")
     try:
-        from luigi_pai.testing.mock import PaiMock  # noqa: PLC0415  as above
+        from luigi_pai.testing.mock import mocked  # noqa: PLC0415  as above
     except ModuleNotFoundError as error:
         if error.name != "responses":
             raise
         raise pytest.UsageError("the fixture pai_mock needs responses: pip install responses") from None
-    with PaiMock() as mock:
+    with mocked() as mock:
         request.node.stash[_PAI] = mock
         yield mock

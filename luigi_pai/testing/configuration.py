@@ -56,7 +56,7 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
 
     file.touch(mode=0o600)
     try:
-        file.write_text(_text_for_others(_clusters(config), section), "utf-8")
+        file.write_text(_file_for_others(_clusters(config), section), "utf-8")
         point(config)
         with mock.patch.object(parser, "read", read_others), pytest.MonkeyPatch.context() as environment:
             environment.setenv(_PATH_VARIABLE, str(file))
@@ -92,17 +92,19 @@ def _write(config: Any, name: str, section: Mapping[str, Any] | None) -> None:
     """Replace the section ``name`` with ``section``, or remove it if ``section`` is None."""
     config.remove_section(name)
     if section is not None:
-        config.read_string(_text(_parser(), {name: dict(section)}))  # because set() refuses a single %
+        config.read_string(
+            _with_sections(_parser(), {name: dict(section)})
+        )  # because set() refuses a single %
 
 
-def _text_for_others(clusters: list[str], section: Mapping[str, Any]) -> str:
+def _file_for_others(clusters: list[str], section: Mapping[str, Any]) -> str:
     """Return the file at LUIGI_CONFIG_PATH with its clusters replaced, for processes that a test starts.
 
     These processes also read ./luigi.cfg: see `only_here`.
     """
     parser = _parser()
     parser.read(os.environ.get(_PATH_VARIABLE, ""), "utf-8")
-    return _text(parser, {name: only_here(section) for name in clusters})
+    return _with_sections(parser, {name: only_here(section) for name in clusters})
 
 
 def _parser() -> configparser.RawConfigParser:
@@ -111,11 +113,11 @@ def _parser() -> configparser.RawConfigParser:
     return parser
 
 
-def _text(parser: configparser.RawConfigParser, sections: Sections) -> str:
+def _with_sections(parser: configparser.RawConfigParser, sections: Sections) -> str:
     """Replace some sections of a parser's configuration, and return the configuration as a string."""
     for name in sections:
         parser.remove_section(name)
     parser.read_dict(sections)
-    text = io.StringIO()
-    parser.write(text)
-    return text.getvalue()
+    file = io.StringIO()
+    parser.write(file)
+    return file.getvalue()

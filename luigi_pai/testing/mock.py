@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import tempfile
 from collections import UserDict
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -21,11 +21,9 @@ from luigi_pai.jobspec.hints import nearest
 from luigi_pai.testing.configuration import luigi_configured
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-    from types import TracebackType
+    from collections.abc import Iterator, MutableMapping
 
     from requests import PreparedRequest
-    from typing_extensions import Self
 
 _SETTINGS = {
     "pai_url": "http://pai.test",
@@ -39,7 +37,7 @@ _SETTINGS = {
 _NO_FILES = "and pai_mock has none: use the fixture pai, or set uploads = {} for the test"
 _STATES = (*(state.value for state in JobState), "SUCCEED")
 
-Answer = tuple[int, dict[str, str], str]
+Response = tuple[int, dict[str, str], str]
 
 
 class _States(UserDict[str, str]):
@@ -71,32 +69,14 @@ class PaiMock:
         self.states: MutableMapping[str, str] = _States("states")
         self.ends: MutableMapping[str, str] = _States("ends")
         self.mock = responses.RequestsMock(assert_all_requests_are_fired=False)
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
         base = re.escape(_SETTINGS["pai_url"]) + "/api/v1"
-        self._stack.callback(reset_clusters)
-        reset_clusters()
-        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
-        self._stack.enter_context(luigi_configured(_SETTINGS, folder))
-        self._stack.enter_context(self.mock)
-        self._stack.enter_context(patch("luigi_pai.tasks.uploads.NO_FILES", _NO_FILES))
-        for method, path, answer in (
+        for method, path, callback in (
             (responses.POST, "/token", self._token),
             (responses.POST, "/jobs", self._post),
             (responses.GET, "/jobs/[^/]+", self._job),
             (responses.GET, r"/jobs(\?.*)?", self._list),
         ):
-            self.mock.add_callback(method, re.compile(f"{base}{path}$"), callback=answer)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, traceback)
+            self.mock.add_callback(method, re.compile(f"{base}{path}$"), callback=callback)
 
     def unmatched(self) -> str:
         """Return a message that names the jobs in ``ends`` that no task has submitted; empty if none."""
@@ -106,23 +86,40 @@ class PaiMock:
         return f"{missed} matched no job of this test; submitted: {listed}" if missed else ""
 
     @staticmethod
-    def _token(_request: PreparedRequest) -> Answer:
+    def _token(_request: PreparedRequest) -> Response:
         return 200, {}, json.dumps({"user": "user", "token": "token", "admin": False})
 
-    def _post(self, request: PreparedRequest) -> Answer:
+    def _post(self, request: PreparedRequest) -> Response:
         job = json.loads(request.body or "{}")
         self.submitted.append(job)
         self.states[job["jobName"]] = self.ends.get(job["jobName"], "SUCCEEDED")
         return 202, {}, json.dumps({"message": "update job successfully"})
 
-    def _job(self, request: PreparedRequest) -> Answer:
+    def _job(self, request: PreparedRequest) -> Response:
         name = unquote(str(request.url).rpartition("/")[2])
         if name not in self.states:
             return 404, {}, json.dumps({"code": "NoJobError", "message": f"Job {name} is not found."})
         return 200, {}, json.dumps({"name": name, "jobStatus": self._status(name)})
 
-    def _list(self, _request: PreparedRequest) -> Answer:
+    def _list(self, _request: PreparedRequest) -> Response:
         return 200, {}, json.dumps([{"name": name, **self._status(name)} for name in self.states])
 
     def _status(self, name: str) -> dict[str, Any]:
         return {"state": self.states[name], "username": _SETTINGS["username"], "createdTime": 1}
+
+
+@contextlib.contextmanager
+def mocked() -> Iterator[PaiMock]:
+    """Yield the mocks of a test, to which the settings of all tasks point."""
+    pai_mock = PaiMock()
+    reset_clusters()
+    try:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            luigi_configured(_SETTINGS, Path(folder)),
+            pai_mock.mock,
+            patch("luigi_pai.tasks.uploads.NO_FILES", _NO_FILES),
+        ):
+            yield pai_mock
+    finally:
+        reset_clusters()

@@ -128,7 +128,7 @@ class Pai:
             (late, f"came after the jobs that it matches; call it before the task runs; submitted: {listed}"),
             (faults, "failed no request of this test; check the method and the path"),
         )
-        return "\n".join(f"{', '.join(map(str, wrong))} {why}" for wrong, why in problems if wrong)
+        return "\n".join(f"{', '.join(map(str, unused))} {why}" for unused, why in problems if unused)
 
     def fail(self, method: str, path: str, *, status: int = 503, times: int | None = None) -> None:
         """Make requests fail.

@@ -11,7 +11,7 @@ from local_client import unique
 from luigi_pai import PaiTask, TaskRole
 from luigi_pai.files import HdfsError, WebHdfs
 from luigi_pai.tasks import reports
-from luigi_pai.tasks.reports import Reports, percentage_of, text_of
+from luigi_pai.tasks.reports import Reports, percentage_of, shown
 
 REPORT = (
     'python -c \'import sys; sys.path.insert(0, "code"); import pai_runtime as pai; '
@@ -79,7 +79,7 @@ def test_the_newest_line_of_all_tasks_counts(hdfs):
         {"time": 700, "attempt": 1, "step": 7, "steps": 70, "note": "a"},
     )
     report = newest(hdfs, folder)
-    assert text_of(report) == "step=7 note=a"
+    assert shown(report) == "step=7 note=a"
     assert percentage_of(report) == 10
 
 
@@ -92,7 +92,7 @@ def test_lines_of_other_submissions_and_broken_ones_do_not_count(hdfs):
     write(hdfs, f"{folder}/_reports/a-3.jsonl", "", end="")
     write(hdfs, f"{folder}/_reports/a-4.jsonl", {"time": 950, "attempt": "2", "step": 8})
     write(hdfs, f"{folder}/_reports/a-5.jsonl", "[" * 3000)
-    assert text_of(newest(hdfs, folder, "train__attempt2")) == "step=1"
+    assert shown(newest(hdfs, folder, "train__attempt2")) == "step=1"
     assert newest(hdfs, folder, "train__attempt3") is None
 
 
@@ -136,7 +136,7 @@ def test_a_job_of_many_tasks_costs_a_few_requests(hdfs, monkeypatch):
         write(hdfs, f"{folder}/_reports/a-{number}.jsonl", {"time": number, "attempt": 1, "step": number})
     opened, at = [], hdfs.at
     monkeypatch.setattr(hdfs, "at", lambda path: opened.append(path) or at(path))
-    assert text_of(newest(hdfs, folder)) == "step=19"
+    assert shown(newest(hdfs, folder)) == "step=19"
     assert len(opened) == 9  # with the listing
 
 

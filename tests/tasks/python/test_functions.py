@@ -363,10 +363,10 @@ def test_map_checks_all_before_the_first_is_sent(nowhere):
 
 def test_a_result_that_is_not_there_is_an_error(nowhere, monkeypatch):
     """And not None, which a function may return."""
-    from luigi_pai.functions import call, task  # noqa: PLC0415  loads cloudpickle
+    from luigi_pai.functions import call  # noqa: PLC0415  loads cloudpickle
 
     monkeypatch.setattr(call.Run, "begin", lambda _: None)
-    monkeypatch.setattr(task.FunctionTask, "result", lambda _: {})
+    monkeypatch.setattr(call.FunctionTask, "result", lambda _: {})
     job = nowhere.call(added, 1, image="python:3")
     assert job.done()
     with pytest.raises(PaiError, match=rf"the result of job '{job.name}' is missing"):

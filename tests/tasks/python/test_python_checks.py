@@ -224,7 +224,7 @@ def test_private_parameters_travel_only_where_they_are_used():
     payload = task._payload()
     assert task._values(payload)[1] == {"password": "s3cret"}
     assert task._values(payload)[0] == {"name": task.name, "user": "me"}
-    assert task._secret_texts() == ["s3cret"]
+    assert task._redacted() == ["s3cret"]
 
 
 def test_private_parameters_are_refused_on_v1(settings):

@@ -196,8 +196,8 @@ def test_values_and_not_keys_of_a_private_dict_are_secret():
     inside = "q = luigi.DictParameter({'data': 'abcd'}, visibility=ParameterVisibility.PRIVATE)\n"
     task = task_of("self.derived", inside=inside + DERIVED.format("'x/' + self.q['data']"))
     assert_clean(posted(task))
-    assert "x/abcd" in task._secret_texts()
-    assert PRIVATE in task._secret_texts()
+    assert "x/abcd" in task._redacted()
+    assert PRIVATE in task._redacted()
 
 
 # ---------------------------------------------------------------- in the container
