@@ -18,10 +18,17 @@ def clock(pai):
 @pytest.fixture(params=["v1", "v2"])
 def either_cluster(request, as_settings, settings):
     """The session's local OpenPAI of either API."""
-    server = request.getfixturevalue("local_pai_v1" if request.param == "v1" else "local_pai_v2")
+    server = request.getfixturevalue(f"local_pai_{request.param}")
     as_settings(server)
     settings(api_version=request.param)
     return server
+
+
+@pytest.fixture
+def v2_cluster(local_pai_v2, as_settings):
+    """The session's local OpenPAI 1.8 as [OpenPai]."""
+    as_settings(local_pai_v2)
+    return local_pai_v2
 
 
 @pytest.fixture

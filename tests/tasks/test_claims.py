@@ -19,15 +19,7 @@ from process_state import forget
 from protocols import protocol
 from train_task import Train
 
-from luigi_pai import (
-    HdfsError,
-    OpenPai,
-    PaiJobFailed,
-    PaiProtocolTask,
-    PaiPythonTask,
-    ServerFault,
-    TaskRole,
-)
+from luigi_pai import HdfsError, OpenPai, PaiJobFailed, PaiProtocolTask, PaiPythonTask, ServerFault, TaskRole
 from luigi_pai.files.hdfs.connection import Connection
 from luigi_pai.files.small_files import create_once
 from luigi_pai.tasks.task_work import TaskWork
@@ -35,6 +27,12 @@ from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.flag import CompletionFlag
 
 HOUR = 3600.0
+
+
+@pytest.fixture
+def folder(hdfs):
+    """The folder of the claims of a job; it is not there yet."""
+    return hdfs / "train" / "output" / "_luigi_pai"
 
 
 def claims(hdfs, name="train") -> list[str]:
@@ -143,11 +141,13 @@ WHOLE = (
 )
 
 
-def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdfs, clock, monkeypatch):
+def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(
+    pai, hdfs, folder, clock, monkeypatch
+):
     """It has the number, the names, the cluster, the user, the time and a digest of the job."""
     kill_worker(pai, monkeypatch, Train())
     assert claims(hdfs) == ["train.1.RUNNING", "train.1.json"]
-    begun = json.loads((hdfs / "train" / "output" / "_luigi_pai" / "train.1.json").read_text())
+    begun = json.loads((folder / "train.1.json").read_text())
     assert len(begun.pop("digest")) == 16
     assert len(begun.pop("token")) == 12
     assert abs(begun.pop("claimed_ms") / 1000 - clock.time()) < HOUR
@@ -223,19 +223,17 @@ def test_a_late_claim_leaves_the_flag_of_another_process(pai, hdfs, monkeypatch,
 
 
 @pytest.mark.parametrize("stored", ["other", "own"])
-def test_two_definitions_of_a_job_that_are_posted_at_once(pai, hdfs, caplog, stored):
+def test_two_definitions_of_a_job_that_are_posted_at_once(pai, folder, caplog, stored):
     """The server takes both and stores one. The claim is that of the stored job, and a warning says so."""
-    other = type(
-        "Train", (Train,), {"image": "x", "tasks": [TaskRole("main", "x")], "__module__": "train_task"}
-    )
-    evidence_of(other()).claim(1, "train")
+    about = {"image": "x", "tasks": [TaskRole("main", "x")], "__module__": "train_task"}
+    evidence_of(type("Train", (Train,), about)()).claim(1, "train")
     forget()
     if stored == "other":
         body = '{"message": "update job train successfully"}'
         pai.fail("POST", "/jobs$", 202, body=body, when=lambda _: bool(pai.add("train")))
-    begun = json.loads((hdfs / "train" / "output" / "_luigi_pai" / "train.1.json").read_text())
+    begun = json.loads((folder / "train.1.json").read_text())
     Train().run()
-    ended = json.loads((hdfs / "train" / "output" / "_luigi_pai" / "train.1.json").read_text())
+    ended = json.loads((folder / "train.1.json").read_text())
     assert pai.posts() == ["train"]
     assert (ended["digest"] == begun["digest"]) == (stored == "other")
     warning = "Job train was submitted with another definition than the task has now; it runs as it was"
@@ -260,10 +258,9 @@ def test_an_unknown_error_after_a_job_was_taken_keeps_its_claim(pai, hdfs, setti
 
 
 @pytest.mark.usefixtures("pai")
-def test_a_claim_is_made_again_where_another_process_has_just_given_its_back(hdfs, monkeypatch):
+def test_a_claim_is_made_again_where_another_process_has_just_given_its_back(folder, monkeypatch):
     """Between the refusal of this one and its look at the other."""
-    file = hdfs / "train" / "output" / "_luigi_pai" / "train.1.json"
-    evidence = evidence_of(Train())
+    file, evidence = folder / "train.1.json", evidence_of(Train())
 
     def released(*given):
         monkeypatch.undo()
@@ -283,14 +280,10 @@ def test_a_claim_that_hdfs_neither_makes_nor_has_is_an_error_after_poll_patience
 ):
     """A NameNode that replies ``false`` to each rename, and 404 to each lookup."""
     settings(poll_patience=100)
-    tries = []
-    monkeypatch.setattr(
-        "luigi_pai.work.output_claims.create_once", lambda *_: tries.append(clock.monotonic())
-    )
-    with pytest.raises(
-        HdfsError,
-        match=r"/train\.1\.json was not created, .*, so job train was not submitted; check that its",
-    ):
+    tries, create = [], "luigi_pai.work.output_claims.create_once"
+    monkeypatch.setattr(create, lambda *_: tries.append(clock.monotonic()))
+    message = r"/train\.1\.json was not created, .*, so job train was not submitted; check that its"
+    with pytest.raises(HdfsError, match=message):
         Train().run()
     assert pai.count("POST", "/jobs") == 0
     assert 5 < len(tries) < 30
@@ -298,17 +291,15 @@ def test_a_claim_that_hdfs_neither_makes_nor_has_is_an_error_after_poll_patience
     assert claims(hdfs) == []
 
 
-def test_what_a_kill_before_the_rename_leaves_is_removed_later(pai, hdfs, monkeypatch):
+def test_what_a_kill_before_the_rename_leaves_is_removed_later(pai, hdfs, folder, monkeypatch):
     """By a run that lists the folder for another reason: only files of our form, and only old ones."""
-    folder = hdfs / "train" / "output" / "_luigi_pai"
     folder.mkdir(parents=True)
     old, young, other = (f".{mark * 12}.train.1.json" for mark in "abz")
     for file in (old, young, other):
         (folder / file).touch()
     for file in (old, other):
         os.utime(folder / file, (1, time.time() - 7 * HOUR))
-    removed = []
-    remove = Connection.remove
+    removed, remove = [], Connection.remove
     monkeypatch.setattr(
         Connection, "remove", lambda *given, **more: removed.append(given[1]) or remove(*given, **more)
     )
@@ -354,9 +345,8 @@ def test_a_job_that_an_interrupted_run_has_stopped(pai, hdfs, clock, settings, m
         *(WHOLE % moment for moment in ("1e400", "-5", "1" + "0" * 18, "1" + "0" * 400, "NaN", "null", "[]")),
     ],
 )
-def test_an_invalid_claim_is_an_error(pai, hdfs, text):
+def test_an_invalid_claim_is_an_error(pai, folder, text):
     """Whether the job was submitted cannot be known: nothing is."""
-    folder = hdfs / "train" / "output" / "_luigi_pai"
     folder.mkdir(parents=True)
     (folder / "train.1.json").write_text(text)
     with pytest.raises(HdfsError, match=r"train\.1\.json is not the record of a submission, so"):
@@ -365,6 +355,13 @@ def test_an_invalid_claim_is_an_error(pai, hdfs, text):
 
 
 # ---------------------------------------------------------------- C15: a changed definition
+
+
+def changes_of(task, caplog) -> list[str]:
+    """Ask a complete task as another process does; return what all warnings about it say after "but"."""
+    forget()
+    assert task.complete()
+    return changes(caplog)
 
 
 def changes(caplog) -> list[str]:
@@ -387,12 +384,9 @@ def test_a_changed_parameter_that_shares_the_name_is_noticed(request, caplog, ha
     if has_hdfs:
         request.getfixturevalue("hdfs")
     Rounded(0.11).run()
-    forget()
-    assert Rounded(0.11).complete()
-    assert not changes(caplog)
-    forget()
-    assert Rounded(0.12).complete()
-    assert changes(caplog) == ["the task's definition has changed since (rate, taskRoles[0].command)"]
+    assert not changes_of(Rounded(0.11), caplog)
+    changed = ["the task's definition has changed since (rate, taskRoles[0].command)"]
+    assert changes_of(Rounded(0.12), caplog) == changed
 
 
 @pytest.mark.usefixtures("pai", "hdfs")
@@ -403,16 +397,12 @@ def test_changed_uploads_are_noticed(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(Train, "uploads", {str(code): "/train/code/"})
     Train().run()
     os.utime(code, (0, 0))
-    forget()
-    assert Train().complete()
-    assert not changes(caplog)
+    assert not changes_of(Train(), caplog)
     code.write_text("2")
-    forget()
-    assert Train().complete()
+    changed = [f"the task's definition has changed since (uploads['{code}'])"]
+    assert changes_of(Train(), caplog) == changed
     code.unlink()  # it cannot be compared
-    forget()
-    assert Train().complete()
-    assert changes(caplog) == [f"the task's definition has changed since (uploads['{code}'])"]
+    assert changes_of(Train(), caplog) == changed
 
 
 class Worker(PaiPythonTask):
@@ -445,11 +435,8 @@ def test_what_a_method_uses_is_compared(caplog, monkeypatch, names, value, argum
     if value is not None:
         monkeypatch.setattr(f"{__name__}.{value[0]}", value[1])
     luigi.task_register.Register.clear_instance_cache()
-    forget()
-    assert Worker(**arguments).complete()
-    assert changes(caplog) == [
-        f"the task's definition has changed since ({', '.join(names)})" for _ in [1] if names
-    ]
+    changed = [f"the task's definition has changed since ({name})" for name in names]
+    assert changes_of(Worker(**arguments), caplog) == changed
 
 
 @pytest.mark.usefixtures("pai", "hdfs")
@@ -458,13 +445,9 @@ def test_a_deleted_local_output_is_noticed(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(Train, "output", lambda _: [luigi.LocalTarget(str(model))])
     model.write_text("model")
     Train().run()
-    forget()
-    assert Train().complete()
-    assert not changes(caplog)
+    assert not changes_of(Train(), caplog)
     model.unlink()
-    forget()
-    assert Train().complete()
-    assert changes(caplog) == [f"its output {model} does not exist"]
+    assert changes_of(Train(), caplog) == [f"its output {model} does not exist"]
 
 
 class Study(PaiProtocolTask):
@@ -478,14 +461,8 @@ def test_a_corrected_yaml_is_noticed(pai, caplog, monkeypatch):
     """Without a claim, the job that the server has stored is compared."""
     pai.release = "1.8.0"
     Study().run()
-    forget()
-    assert Study().complete()
-    assert "definition has changed since" not in caplog.text
+    assert not changes_of(Study(), caplog)
     monkeypatch.setattr(Study, "command", "train --better")
     luigi.Task.clear_instance_cache()
-    forget()
-    assert Study().complete()
-    assert (
-        "Job study has succeeded, but the task's definition has changed since (taskRoles.main.commands"
-        in caplog.text
-    )
+    (changed,) = changes_of(Study(), caplog)
+    assert changed.startswith("the task's definition has changed since (taskRoles.main.commands")

@@ -14,8 +14,9 @@ import yaml
 from local_client import LocalClient, unique
 from protocol_client import ProtocolClient
 from protocols import protocol
+from train_task import Command
 
-from luigi_pai import PaiJobFailed, PaiProtocolTask, PaiTask, SpecError, TaskRole
+from luigi_pai import PaiJobFailed, PaiProtocolTask, SpecError
 from luigi_pai.jobspec.containers import RUNTIME_FILE
 
 TELL = 'python -c \'import sys; sys.path.insert(0, "code"); import pai_runtime as r; t = r.current(); '
@@ -25,17 +26,7 @@ EXPORT = (
 )
 
 
-class Task(PaiTask):
-    image = "python:3.6"
-    name = luigi.Parameter()
-    command = luigi.Parameter()
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", self.command, memoryMB=100)]
-
-
-class WithRuntime(Task):
+class WithRuntime(Command):
     runtime = True
     code_dir = "$PAI_DEFAULT_FS_URI/with-runtime/code"
 
@@ -55,12 +46,12 @@ def sent(task):
 
 
 def test_a_command_that_names_neither_variable_is_sent_as_it_is():
-    assert sent(Task(name="a", command="echo $PAI_OUTPUT_DIR")) == "echo $PAI_OUTPUT_DIR"
+    assert sent(Command(name="a", command="echo $PAI_OUTPUT_DIR")) == "echo $PAI_OUTPUT_DIR"
 
 
 @pytest.mark.parametrize("variable", ["LUIGI_PAI_ATTEMPT", "LUIGI_PAI_CHECKPOINT_DIR"])
 def test_a_command_that_names_one_begins_with_their_export(variable):
-    task = Task(name="a", command=f"echo ${variable}")
+    task = Command(name="a", command=f"echo ${variable}")
     assert sent(task) == f"{EXPORT}echo ${variable}"
     assert task.job().taskRoles[0].command == f"echo ${variable}"
 
@@ -70,7 +61,7 @@ def test_a_task_role_may_be_a_mapping(cluster):
     """Of its fields, as JSON has them; it is left as it is."""
     role = {"name": "main", "command": "echo attempt $LUIGI_PAI_ATTEMPT", "memoryMB": 100}
 
-    class OfMappings(Task):
+    class OfMappings(Command):
         tasks = [role]
 
     name = unique("mapping")
@@ -84,7 +75,7 @@ def test_a_task_role_may_be_a_mapping(cluster):
 def test_each_submission_has_its_number_and_all_have_one_checkpoint_folder(cluster):
     """On the local OpenPAI: the first fails, the second is told that it is the second."""
     name = unique()
-    task = Task(
+    task = Command(
         name=name, command='echo "$LUIGI_PAI_ATTEMPT $LUIGI_PAI_CHECKPOINT_DIR"; [ $LUIGI_PAI_ATTEMPT = 2 ]'
     )
     with pytest.raises(PaiJobFailed):
@@ -101,7 +92,7 @@ def test_each_submission_has_its_number_and_all_have_one_checkpoint_folder(clust
 @pytest.mark.usefixtures("cluster")
 def test_a_job_that_has_succeeded_is_not_taken_for_another(caplog):
     """The number of the submission is no part of what a task describes."""
-    task = Task(name=unique(), command="[ $LUIGI_PAI_ATTEMPT = 2 ]")
+    task = Command(name=unique(), command="[ $LUIGI_PAI_ATTEMPT = 2 ]")
     with pytest.raises(PaiJobFailed):
         task.run()
     task.run()
@@ -132,12 +123,11 @@ def test_without_a_code_folder_there_is_no_place_for_it():
         NoCode(name=unique(), command="true").run()
 
 
-def test_a_protocol_writes_it_first(local_pai_v2, as_settings):
+def test_a_protocol_writes_it_first(v2_cluster):
     """It is found from any folder, and by the name that the task has, not ``user~name``."""
-    as_settings(local_pai_v2)
     task = Protocol(name=unique(), command=TELL.replace("t.checkpoint_dir", "t.job, t.user"))
     task.run()
-    client = ProtocolClient(local_pai_v2)
+    client = ProtocolClient(v2_cluster)
     assert client.log(client.job(f"admin~{task.name}"), "main") == f"{task.name} 1 {task.name} admin\n"
 
 

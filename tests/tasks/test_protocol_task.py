@@ -52,6 +52,11 @@ class Sweep(PaiProtocolTask):
         return {"key": "hush-hush"}
 
 
+def task_of(protocol=TEXT, **attributes):
+    """Return a task with this protocol."""
+    return type("Own", (PaiProtocolTask,), {"protocol": protocol, **attributes})()
+
+
 @pytest.fixture
 def cluster(pai):
     pai.release = "1.8.0"
@@ -131,15 +136,11 @@ def test_it_is_run_once(cluster):
 def test_its_outputs_outlive_the_servers_memory(cluster, tmp_path):
     """When the server has forgotten the job, targets of the user's own decide."""
     path = tmp_path / "model"
-
-    class Writes(Study):
-        def output(self):
-            return luigi.LocalTarget(str(path))
-
-    assert not Writes().complete()
+    task = task_of(output=lambda _: luigi.LocalTarget(str(path)))
+    assert not task.complete()
     path.touch()
-    assert Writes().complete()
-    Writes().run()
+    assert task.complete()
+    task.run()
     assert cluster.posts() == []
 
 
@@ -181,20 +182,20 @@ def test_a_path_is_relative_to_the_module(tmp_path, monkeypatch, load):
 def test_a_corrected_file_is_read_by_the_next_run(tmp_path):
     """Luigi has one task for the same parameters as long as a process lives, in a notebook for days."""
     path = tmp_path / "job.yaml"
-    protocol = type("Corrected", (PaiProtocolTask,), {"protocol": str(path), "name": "corrected"})
+    task = task_of(str(path), name="corrected")
     for text in ("nonsense: [", None, TEXT.replace("commands:", "command:")):
         if text is not None:
             path.write_text(text)
         else:
             path.unlink()
         with pytest.raises((OSError, SpecError)):
-            protocol().run()
+            task.run()
     path.write_text(TEXT)
-    protocol().run()
-    assert protocol().complete()
+    task.run()
+    assert task.complete()
     path.write_text(TEXT.replace("name: study", "name: study\ndescription: changed"))
-    assert protocol().complete()
-    assert "description: changed" in protocol().job().to_yaml()
+    assert task.complete()
+    assert "description: changed" in task.job().to_yaml()
 
 
 def test_forms_of_protocol(tmp_path):
@@ -207,29 +208,23 @@ def test_forms_of_protocol(tmp_path):
         '{"protocolVersion": 2, "name": "study", "type": "job", "taskRoles": {}}',
         property(lambda _: TEXT),
     ]
-    for form in forms:
-        task = type("Form", (PaiProtocolTask,), {"protocol": form})()
-        assert task.job().name == "study"
+    assert [task_of(form).job().name for form in forms] == ["study"] * len(forms)
 
 
 @pytest.mark.parametrize(
     ("about", "error", "message"),
     [
-        ({"protocol": 7}, TypeError, "protocol of Wrong is int; use a JobProtocol, a YAML string or a path"),
-        ({}, TypeError, "abstract"),
+        ({"protocol": 7}, TypeError, "protocol of Own is int; use a JobProtocol, a YAML string or a path"),
+        ({"protocol": PaiProtocolTask.protocol}, TypeError, "abstract"),
         ({"protocol": "protocolVersion: 2\nname: [x\n"}, SpecError, r"line \d"),
         ({"protocol": "missing/no.yaml"}, OSError, r"no\.yaml"),
-        (
-            {"protocol": TEXT, "name": "x" * 244},
-            SpecError,
-            "name: has 244 characters; the job of a task has at most 243",
-        ),
+        ({"name": "x" * 244}, SpecError, "name: has 244 characters; the job of a task has at most 243"),
     ],
 )
 def test_what_protocol_must_not_be(about, error, message):
     """One clear error, with where it is, before anything is sent."""
     with pytest.raises(error, match=message):
-        type("Wrong", (PaiProtocolTask,), about)().run()
+        task_of(**about).run()
 
 
 def test_problems_are_found_before_anything_is_sent(pai):
@@ -237,29 +232,19 @@ def test_problems_are_found_before_anything_is_sent(pai):
     text = TEXT.replace("dockerImage: image", "dockerImage: imag").replace(
         "parameters.steps", "parameters.step"
     )
-    task = type("Wrong", (PaiProtocolTask,), {"protocol": text})()
     with pytest.raises(SpecError) as caught:
-        task.run()
-    assert "job 'study' was not submitted: 2 problems" in str(caught.value)
-    assert "taskRoles.worker.dockerImage" in str(caught.value)
-    assert "taskRoles.worker.commands[0]" in str(caught.value)
-    assert "(line 13)" in str(caught.value)
+        task_of(text).run()
+    parts = ["job 'study' was not submitted: 2 problems", "taskRoles.worker.dockerImage"]
+    parts += ["taskRoles.worker.commands[0]", "(line 13)"]
+    assert [part for part in parts if part not in str(caught.value)] == []
     assert pai.calls == []
 
 
 @pytest.mark.usefixtures("cluster")
 def test_warnings_are_logged(caplog):
     """What the server reads in a surprising way, and what the runtime is known to do, without the value."""
-
-    class Warned(Study):
-        protocol = (
-            TEXT.replace("steps: 5", "steps: 2020-01-02").replace(
-                "<% $parameters.rate %>", "<% $secrets.key %>"
-            )
-            + "secrets: {key: a<hush}\n"
-        )
-
-    Warned().run()
+    text = TEXT.replace("steps: 5", "steps: 2020-01-02") + "secrets: {key: a<hush}\n"
+    task_of(text.replace("<% $parameters.rate %>", "<% $secrets.key %>")).run()
     assert "Job study: parameters.steps: the server reads this as a date" in caplog.text
     assert "Job study: secrets.key: has one of the characters" in caplog.text
     assert "hush" not in caplog.text
@@ -278,24 +263,22 @@ def test_a_job_that_grows_too_large_is_not_sent(pai):
         "taskRoles:\n  worker: &role\n    instances: 1\n    dockerImage: image\n    prerequisites: [all]\n"
         "    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}\n    commands: [x]\n" + roles
     )
-    task = type("Grows", (PaiProtocolTask,), {"protocol": text})()
     pai.release = "1.8.0"
     message = r"has \d{3},\d{3} bytes as it is sent; servers accept at most 102,400"
     with pytest.raises(SpecError, match=message):
-        task.run()
+        task_of(text).run()
     assert pai.posts() == []
 
 
 def test_job_may_be_overridden(cluster):
     """What has no property is set there."""
 
-    class Retried(Study):
-        def job(self):
-            job = super().job()
-            job.jobRetryCount = 3
-            return job
+    def job(task):
+        job = PaiProtocolTask.job(task)
+        job.jobRetryCount = 3
+        return job
 
-    Retried().run()
+    task_of(job=job).run()
     assert cluster.jobs["study"].config["jobRetryCount"] == 3
 
 
@@ -326,12 +309,8 @@ def test_secrets_are_shown_nowhere(cluster, caplog):
 def test_secrets_are_known_in_any_form(cluster, secret, logged):
     """In lines, as a number, as the runtime escapes them: not in the failure, its status or its pickle."""
     cluster.plan = {"ends_as": "FAILED", "exit_code": 1, "diagnostics": logged}
-
-    class Hides(Study):
-        secrets = {"key": secret}
-
     with pytest.raises(PaiJobFailed) as caught:
-        Hides().run()
+        task_of(secrets={"key": secret}).run()
     assert "using: ******" in str(caught.value)
     assert caught.value.status.diagnostics == "using: ******"
     assert logged[-4:].encode() not in pickle.dumps(caught.value)
@@ -353,12 +332,9 @@ def test_a_lookup_needs_no_secrets():
 
 def test_secrets_are_not_in_a_problem():
     """A secret of the wrong kind is named, not shown."""
-    text = TEXT + "secrets: {key: [hush-hush]}\n"
-    task = type(
-        "Wrong", (PaiProtocolTask,), {"protocol": text.replace("steps %>", "steps %> <% $secrets.key[3] %>")}
-    )()
+    text = TEXT.replace("steps %>", "steps %> <% $secrets.key[3] %>") + "secrets: {key: [hush-hush]}\n"
     with pytest.raises(SpecError) as caught:
-        task.run()
+        task_of(text).run()
     assert "hush" not in str(caught.value)
 
 
@@ -374,13 +350,10 @@ def test_it_is_rendered_without_its_secrets():
 
 def test_a_secret_in_a_mapping_is_rendered_as_stars():
     """Also where the command refers to a part of it."""
-
-    class Nested(Study):
-        protocol = TEXT.replace("steps %>", "steps %> <% $secrets.key.a[0] %>")
-        secrets = {"key": {"a": ["hush-hush"]}}
-
-    assert Nested().render(filled=True) == "# taskRoles.worker\ntrain 0.1 5 ******\n"
-    assert "hush" not in Nested().render()
+    text = TEXT.replace("steps %>", "steps %> <% $secrets.key.a[0] %>")
+    task = task_of(text, secrets={"key": {"a": ["hush-hush"]}})
+    assert task.render(filled=True) == "# taskRoles.worker\ntrain 0.1 5 ******\n"
+    assert "hush" not in task.render()
 
 
 def test_it_is_picklable():

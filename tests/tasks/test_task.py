@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import queue
+from unittest.mock import Mock
 
 import luigi
 import luigi.rpc
 import luigi.worker
 import pytest
 from places import ROOT
-from train_task import Train, build
+from train_task import Command, Train, build
 
-from luigi_pai import (
-    PaiJob,
-    PaiJobFailed,
-    PaiTask,
-    Port,
-    SpecError,
-    TaskRole,
-)
+from luigi_pai import PaiJob, PaiJobFailed, PaiTask, Port, SpecError, TaskRole
 
 DESCRIBED = ROOT / "tests" / "data" / "tasks" / "described_job.json"
 
@@ -91,19 +84,12 @@ def test_properties_work_as_properties_and_job_can_be_overridden(pai):
     sent = pai.jobs["size-3"].config
     assert sent["jobEnvs"] == {"A": "1"}
     assert sent["outputDir"] == "$PAI_DEFAULT_FS_URI/size-3/output"
-    assert sent["virtualCluster"] == "default"
-    assert sent["retryCount"] == 0
 
 
 def test_an_abstract_task_cannot_be_made():
     """A PaiTask without a name is refused by Python, naming what is missing."""
-
-    class Nameless(PaiTask):
-        image = "x"
-        tasks = [TaskRole("main", "x")]
-
     with pytest.raises(TypeError, match="name"):
-        Nameless()
+        type("Nameless", (PaiTask,), {"image": "x", "tasks": [TaskRole("main", "x")]})()
 
 
 def test_constructing_tasks_makes_no_request(pai):
@@ -196,14 +182,8 @@ def test_what_a_task_goes_by_is_not_set_in_job(pai):
 
 def test_tasks_that_are_no_list_are_refused(pai):
     """A task whose tasks are empty says so, as luigi.contrib.pai did, with a TypeError."""
-
-    class Empty(PaiTask):
-        name = "empty"
-        image = "x"
-        tasks = []
-
     with pytest.raises(TypeError, match="at least one TaskRole"):
-        Empty().run()
+        type("Empty", (Train,), {"tasks": []})().run()
     assert pai.calls == []
 
 
@@ -231,15 +211,9 @@ def test_failure_names_job_state_exit_code_diagnostics_and_page(pai):
 
 def test_a_failed_job_of_many_tasks_names_some_of_them(pai):
     """An error does not list the output of a thousand tasks."""
-
-    class Many(PaiTask):
-        name = "many"
-        image = "x"
-        tasks = [TaskRole("main", "x", taskNumber=1000)]
-
     pai.plan = {"ends_as": "FAILED"}
     with pytest.raises(PaiJobFailed) as caught:
-        Many().run()
+        Command(number=1000).run()
     lines = str(caught.value).splitlines()
     assert sum("output of main" in line for line in lines) == 10
     assert "  and 990 tasks more, on the job page" in lines
@@ -257,13 +231,15 @@ def test_a_stopped_job_is_a_failure(pai):
 # ---------------------------------------------------------------- Luigi around it
 
 
+CALLBACKS = ("set_tracking_url", "set_status_message", "set_progress_percentage")
+
+
 def test_luigis_page_shows_the_job(pai, monkeypatch):
     """While a job runs, Luigi's callbacks get its page, its states and its progress."""
     pai.plan = {"runs_for": 0.2}
-    task = Train()
-    told = []
-    for callback in ("set_tracking_url", "set_status_message", "set_progress_percentage"):
-        monkeypatch.setattr(task, callback, lambda value, what=callback: told.append((what, value)))
+    task, told = Train(), []
+    for callback in CALLBACKS:
+        monkeypatch.setattr(task, callback, lambda value, name=callback: told.append((name, value)))
     task.run()
     assert told[0][0] == "set_tracking_url"
     assert told[0][1].endswith("/view.html?jobName=train")
@@ -276,61 +252,19 @@ def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_task(pai, monkeypatch
     """Luigi repeats such a request for a minute, and then raises; the job is watched on."""
     pai.plan = {"runs_for": 0.2}
     task = Train()
-    asked = []
-
-    def fail(value):
-        asked.append(value)
-        raise luigi.rpc.RPCError("Errors (3 attempts) when connecting to remote scheduler")
-
-    for callback in ("set_tracking_url", "set_status_message", "set_progress_percentage"):
+    fail = Mock(side_effect=luigi.rpc.RPCError("Errors (3 attempts) when connecting to remote scheduler"))
+    for callback in CALLBACKS:
         monkeypatch.setattr(task, callback, fail)
     task.run()
-    assert len(asked) == 1
+    assert fail.call_count == 1
     assert "The page of Train(name=train) is not up to date: Luigi's scheduler fails:" in caplog.text
-
-
-class Message(str):
-    """A message as Luigi's scheduler hands it over."""
-
-    __slots__ = ("answers",)
-
-    def respond(self, text):
-        self.answers.append(text)
-
-
-@pytest.mark.parametrize(("status", "times"), [(503, 0), (503, 2), (403, 1)])
-def test_a_stop_message_stops_the_job(pai, monkeypatch, status, times):
-    """The message "stop" of Luigi's page stops the job; others are answered with what there is."""
-    pai.plan = {"runs_for": 60}
-    pai.fail("PUT", "/executionType", status, times=times, body='{"code": "Forbidden", "message": "no"}')
-    task = Train()
-    inbox = queue.Queue()
-    answers: list[str] = []
-    for word in ("dance", "stop", *["stop"] * (status == 403)):
-        message = Message(word)
-        message.answers = answers
-        inbox.put(message)
-    monkeypatch.setattr(task, "scheduler_messages", inbox, raising=False)
-    with pytest.raises(PaiJobFailed, match="ended as STOPPED"):
-        task.run()
-    refused = ["train could not be stopped: "] * (status == 403)
-    starts = ["'dance' is not a valid message; send: stop", *refused, "train is being stopped"]
-    assert [answer[: len(start)] for answer, start in zip(answers, starts, strict=True)] == starts
 
 
 def test_openpais_retry_count_is_not_luigis():
     """A task's retry_count of 0 does not have Luigi's scheduler disable it after one failure."""
-
-    class Retries(PaiTask):
-        name, image, tasks = "r", "x", [TaskRole("main", "x")]
-        retry_count = 0
-
-    assert luigi.worker._get_retry_policy_dict(Retries())["retry_count"] is None
-
-    class Other(luigi.Task):
-        retry_count = 5
-
-    assert luigi.worker._get_retry_policy_dict(Other())["retry_count"] == 5
+    for base, expected in ((Train, None), (luigi.Task, 5)):
+        task = type("Retries", (base,), {"retry_count": 5})()
+        assert luigi.worker._get_retry_policy_dict(task)["retry_count"] == expected
 
 
 def test_a_failed_task_can_run_again_on_a_central_scheduler(pai):

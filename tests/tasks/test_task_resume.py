@@ -35,11 +35,15 @@ def test_a_next_attempt_that_another_process_submits_meanwhile_is_taken_over(pai
 
 
 @pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
 @pytest.mark.parametrize("after", [True, False])
 @pytest.mark.parametrize("kind", ["hang", "reset", 500, 503])
-def test_a_post_without_an_answer_leaves_exactly_one_job(pai, kind, after):
+def test_a_post_without_an_answer_leaves_exactly_one_job(pai, kind, after, release):
     """Timeout, reset or 5xx, before or after the server took the job: one job is there, and is followed."""
+    pai.release = release
+    assert not Train().complete()
     pai.fail("POST", "/jobs", kind, after=after)
     Train().run()
     assert pai.posts() == ["train"]
     assert pai.count("POST", "/jobs") == (1 if after else 2)
+    assert Train().complete()

@@ -89,20 +89,6 @@ def test_a_name_that_v2_does_not_know(cluster, name, caplog):
     )
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("kind", ["reset", 500])
-def test_a_lost_answer_to_the_post(pai, kind, after):
-    """Whether the server had taken the job or not: it is there once."""
-    pai.release = "1.8.0"
-    Train().complete()
-    pai.fail("POST", "/api/v2/jobs", kind, after=after)
-    Train().run()
-    assert pai.posts() == ["train"]
-    assert Train().complete()
-
-
 @pytest.mark.parametrize("path", ["/api/v2/jobs/admin~other", r"/api/v2/jobs\?"])
 @pytest.mark.parametrize("look", [Train.complete, Train.run])
 def test_a_lookup_waits_for_the_servers_limit(pai, path, look, caplog):

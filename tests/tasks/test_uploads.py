@@ -9,13 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import luigi
 import pytest
 from local_client import unique
 from luigi_process import environment, write_config
 from pipelines import build, new_process
+from train_task import Command
 
-from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole
+from luigi_pai import ConfigError, HdfsTarget, SpecError
 from luigi_pai.api.watching import Watcher
 from luigi_pai.files import Upload, WebHdfs
 from luigi_pai.tasks.uploads import send_uploads
@@ -112,13 +112,10 @@ def refused(cluster, home, monkeypatch):
     return refused
 
 
-class Sends(PaiTask):
-    """A task whose uploads a test says."""
+class Sends(Command):
+    """A task with the uploads that a test gives it."""
 
-    name = luigi.Parameter()
-    image = "x"
     uploads = {}
-    tasks = [TaskRole("main", "true")]
 
 
 @pytest.mark.slow
@@ -139,16 +136,13 @@ def test_the_job_finds_what_was_sent(train, sends):
 def test_a_job_that_runs_is_taken_over_without_sending(cluster, home, project, sends):
     """What a running job has read is not changed under it."""
 
-    class Slow(PaiTask):
-        name = luigi.Parameter()
-        image = "x"
+    class Slow(Command):
         uploads = {str(project / "src"): f"/{home}/code"}
-        tasks = [TaskRole("main", "sleep 1")]
 
     def interrupted(_watcher):
         raise KeyboardInterrupt
 
-    task = Slow(home)
+    task = Slow(home, "sleep 1")
     with pytest.MonkeyPatch.context() as killed:
         killed.setattr(Watcher, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Runs a test file in a pytest of its own, with the plugin."""
+"""Runs test files in a pytest of its own, with the plugin."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from places import DATA
 def run_files(tmp_path_factory):
     """Run files in a pytest with the plugin; return their folder, the exit code and the output."""
 
-    def run(files, *words, folder=None, **variables):
-        folder = folder or tmp_path_factory.mktemp("tests")
+    def run(files, *words, **variables):
+        folder = tmp_path_factory.mktemp("tests")
         shutil.copy(DATA / "plugin" / "pipeline.py", folder)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -31,17 +31,3 @@ def run_files(tmp_path_factory):
         return folder, done.returncode, done.stdout + done.stderr
 
     return run
-
-
-@pytest.fixture
-def run(run_files, tmp_path):
-    """Run a test file in a pytest with the plugin, and return its exit code and output."""
-
-    def run_file(body, *words, config="", before="from pipeline import *\n", **variables):
-        files = {"test_it.py": before + body}
-        if config:
-            files["user.cfg"] = config
-            variables["LUIGI_CONFIG_PATH"] = str(tmp_path / "user.cfg")
-        return run_files(files, *words, folder=tmp_path, **variables)[1:]
-
-    return run_file

@@ -12,45 +12,34 @@ from places import DATA, ROOT
 
 pytestmark = pytest.mark.timeout(600)  # a pytest of its own, on a busy machine
 
+USER = """
+[OpenPai]
+pai_url = http://real.example:1
+token = secret
+[OpenPai:eu]
+pai_url = http://eu.example:2
+[Train]
+Rate = 7%%
+"""
+
 
 @pytest.mark.slow
-def test_the_tests_of_a_user(run):
-    """Jobs that end as a test says, faults, time, markers, configuration, mocked routes."""
-    config = "[OpenPai]\npai_url = http://real.example:1\n[OpenPai:eu]\npai_url = http://eu.example:2\n"
-    code, out = run((DATA / "plugin" / "uses.py").read_text(encoding="utf-8"), config=config, before="")
+def test_the_tests_of_a_user(run_files):
+    """Jobs that end as a test says, faults, time, markers, mocked routes, configuration.
+
+    Each of two processes of pytest-xdist has its own server.
+    """
+    names = ("uses", "configuration")
+    files = {f"test_{name}.py": (DATA / "plugin" / f"{name}.py").read_text("utf-8") for name in names}
+    files |= {
+        "user.cfg": USER,
+        "test.cfg": "[OpenPai:new]\npai_url = http://new.example:1\n[Other]\nkey = 1\n",
+    }
+    own = {"LUIGI_CONFIG_PATH": "user.cfg", "XDG_STATE_HOME": "mine"}
+    folder, code, out = run_files(files, "-n2", "--dist", "loadfile", **own)
     assert code == 0, out
-    assert "29 passed" in out
-
-
-@pytest.mark.slow
-def test_a_wrong_marker_is_named(run):
-    wrong = ["api='v3'", "'v3'", "", "'v1', 'v2'", "'v1', api='v1'", "version='v1'", "hdfs='http://nn'"]
-    code, out = run(
-        "import pytest\n"
-        + "".join(
-            f"@pytest.mark.pai({words})\ndef test_{number}(pai): pass\n" for number, words in enumerate(wrong)
-        )
-    )
-    assert code == 1
-    for number, words in enumerate(wrong):
-        assert f"test_it.py::test_{number}: pai({words}): use api='v1', 'v2' or 'ltp'" in out
-
-
-@pytest.mark.slow
-def test_several_processes(run):
-    """Each process of pytest-xdist has a server of its own."""
-    code, out = run(
-        """
-@pytest.mark.parametrize("number", range(4))
-def test_it(pai, number):
-    pai.when("*").succeeds()
-    Train(name=f"train-{number}").run()
-    assert pai.submitted == [f"train-{number}"]
-""",
-        "-n2",
-    )
-    assert code == 0, out
-    assert "4 passed" in out
+    assert "36 passed" in out
+    assert not (folder / "mine").exists()
 
 
 @pytest.mark.slow

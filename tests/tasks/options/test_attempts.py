@@ -10,25 +10,13 @@ import responses
 from lives import Life, lives
 from local_client import unique
 from protocols import protocol
+from train_task import Command
 
-from luigi_pai import (
-    PaiJobFailed,
-    PaiProtocolTask,
-    PaiTask,
-    TaskRole,
-    reset_clusters,
-)
+from luigi_pai import PaiJobFailed, PaiProtocolTask, reset_clusters
 
 
-class Train(PaiTask):
-    name = luigi.Parameter(default="train")
-    command = luigi.Parameter(default="x", significant=False)
-    image = "python"
+class Train(Command):
     max_attempts = 3
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", self.command, memoryMB=100)]
 
 
 def test_by_default_a_run_makes_one_attempt(pai, monkeypatch):
@@ -105,9 +93,9 @@ def test_only_some_exit_codes_are_retried(pai, monkeypatch, codes, exit_code, at
 
 
 @pytest.mark.slow
-def test_the_exit_code_of_the_command_counts_as_well(local_pai_v2, as_settings, settings):
+@pytest.mark.usefixtures("v2_cluster")
+def test_the_exit_code_of_the_command_counts_as_well(settings):
     """1.8 reports most codes as 255; the command's own is in the diagnostics."""
-    as_settings(local_pai_v2)
     settings(max_attempts=2, retry_exit_codes="40-49")
 
     class Job(PaiProtocolTask):

@@ -11,6 +11,7 @@ from local_client import unique
 from pipelines import build, new_process
 from places import ROOT
 from protocols import protocol
+from train_task import Command
 
 from luigi_pai import (
     ClusterUnreachable,
@@ -20,8 +21,6 @@ from luigi_pai import (
     PaiJobFailed,
     PaiJobForgotten,
     PaiProtocolTask,
-    PaiTask,
-    TaskRole,
 )
 from luigi_pai.errors import AuthenticationError
 from luigi_pai.files import HdfsError, HdfsFlagTarget, WebHdfs
@@ -33,17 +32,10 @@ if TYPE_CHECKING:
     from luigi_pai.local import LocalPai
 
 
-class OnGpu2(PaiTask):
-    """A job on the further cluster."""
+class OnGpu2(Command):
+    """A job on the second cluster."""
 
     cluster = "gpu2"
-    name = luigi.Parameter()
-    image = "x"
-    command = luigi.Parameter(default="true")
-
-    @property
-    def tasks(self) -> list[TaskRole]:
-        return [TaskRole("main", self.command)]
 
 
 class Anywhere(OnGpu2):

@@ -16,14 +16,7 @@ from lives import Life, lives
 from luigi_process import start_worker
 from train_task import Train
 
-from luigi_pai import (
-    JobStatus,
-    PaiEvent,
-    PaiJobFailed,
-    PaiProtocolTask,
-    PaiTask,
-    TaskRole,
-)
+from luigi_pai import JobStatus, PaiEvent, PaiJobFailed, PaiProtocolTask, PaiTask, TaskRole
 
 EVENTS = [name for name in vars(PaiEvent) if name.isupper()]
 
@@ -147,8 +140,8 @@ class Message(str):
 
 
 @pytest.fixture
-def ask(monkeypatch):
-    """Send a message to a task that runs, and return the answer."""
+def send(monkeypatch):
+    """Put a message for a task that runs, and return the queue of its responses."""
     inbox = queue.Queue()
     monkeypatch.setattr(Train, "scheduler_messages", inbox, raising=False)
     luigi.Task.clear_instance_cache()  # an instance that a worker has run keeps an attribute of its own
@@ -157,13 +150,27 @@ def ask(monkeypatch):
         message = Message(word)
         message.answers = queue.Queue()
         inbox.put(message)
-        return message.answers.get(timeout=120)
+        return message.answers
 
     return send
 
 
+@pytest.mark.parametrize(("status", "times"), [(503, 0), (503, 2), (403, 1)])
+def test_a_stop_message_stops_the_job(pai, send, status, times):
+    """The message "stop" of Luigi's page stops the job; others are answered with what there is."""
+    pai.plan = {"runs_for": 60}
+    pai.fail("PUT", "/executionType", status, times=times, body='{"code": "Forbidden", "message": "no"}')
+    answers = [send(word) for word in ("dance", "stop", *["stop"] * (status == 403))]
+    with pytest.raises(PaiJobFailed, match="ended as STOPPED"):
+        Train().run()
+    refused = ["train could not be stopped: "] * (status == 403)
+    starts = ["'dance' is not a valid message; send: stop", *refused, "train is being stopped"]
+    assert [answer.get()[: len(start)] for answer, start in zip(answers, starts, strict=True)] == starts
+
+
 @pytest.mark.usefixtures("real_time")
-def test_wrong_messages_are_answered_with_what_is_valid(pai, ask):
+def test_messages_are_answered_while_the_job_is_submitted(pai, send):
+    """The page inserts responses as HTML."""
     pai.plan = {"runs_for": 600}
 
     def run():
@@ -172,8 +179,8 @@ def test_wrong_messages_are_answered_with_what_is_valid(pai, ask):
 
     running = threading.Thread(target=run, daemon=True)
     running.start()
-    assert ask("<b>") == "'&lt;b&gt;' is not a valid message; send: stop"  # the page inserts it as HTML
-    while "not submitted yet" in (answer := ask(" Stop ")):
+    assert send("<b>").get(timeout=120) == "'&lt;b&gt;' is not a valid message; send: stop"
+    while "not submitted yet" in (answer := send(" Stop ").get(timeout=120)):
         pass
     assert answer == "train is being stopped"
     running.join(120)

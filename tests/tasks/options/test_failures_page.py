@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 from local_client import unique
 from places import ROOT
+from train_task import Command
 
-from luigi_pai import OpenPai, PaiEvent, PaiJobFailed, PaiTask, TaskRole
+from luigi_pai import OpenPai, PaiEvent, PaiJobFailed
 from luigi_pai.cli import main
 from luigi_pai.tasks.job_task import JobTask
 
@@ -79,22 +80,12 @@ def receiver(request, monkeypatch):
         thread.join()
 
 
-class Job(PaiTask):
-    name = luigi.Parameter()
-    command = luigi.Parameter(significant=False)
-    image = "python:3"
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", self.command, memoryMB=100)]
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("receiver", [(socketserver.ThreadingTCPServer, Mails)], indirect=True)
 def test_a_failure_is_mailed(receiver):
     loaded("mail.py", **{'"localhost", 25': f'"127.0.0.1", {receiver.server_address[1]}'})
-    task = Job(name=unique(), command="echo why >&2; exit 3")
+    task = Command(name=unique(), command="echo why >&2; exit 3")
     with pytest.raises(PaiJobFailed):
         task.run()
     (mail,) = receiver.got
@@ -107,7 +98,7 @@ def test_a_failure_is_mailed(receiver):
 @pytest.mark.parametrize("receiver", [(ThreadingHTTPServer, Hook)], indirect=True)
 def test_a_webhook_is_called(receiver):
     loaded("webhook.py", **{"localhost:8065": f"127.0.0.1:{receiver.server_address[1]}"})
-    task = Job(name=unique(), command="true")
+    task = Command(name=unique(), command="true")
     task.run()
     assert receiver.got == [{"text": f"{task.name} has succeeded"}]
 
@@ -136,8 +127,8 @@ def test_the_first_example_runs(request, as_settings, caplog, server):
         assert (task.output() / f"_logs/{submission}/worker-1.stdout").exists()
 
 
-def test_the_commands_print_what_is_shown(local_pai_v2, as_settings):
-    as_settings(local_pai_v2)
+@pytest.mark.usefixtures("v2_cluster")
+def test_the_commands_print_what_is_shown():
     block = re.search(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
     runs = re.findall(r"^\$ luigi-pai (.*)\n((?:[^$].*\n)*)", block, re.MULTILINE)
     assert len(runs) == 2

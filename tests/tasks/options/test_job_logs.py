@@ -11,32 +11,36 @@ import luigi
 import pytest
 import requests
 import responses
+from clocks import MovableClock
 from local_client import unique
+from mocked_job import QUICK, mocked_job
 from ports import refused_port
+from process_state import install_clock
 from protocols import protocol
+from train_task import Command
 
-from luigi_pai import OpenPai, PaiProtocolTask, PaiTask, TaskRole
-from luigi_pai.api.clock import Clock
+from luigi_pai import OpenPai, PaiProtocolTask
 from luigi_pai.errors import PaiJobFailed
 
 SECRET = "abra<kadabra>"
 
 
-class Train(PaiTask):
-    name = luigi.Parameter()
-    command = luigi.Parameter(significant=False)
-    number = luigi.IntParameter(default=1, significant=False)
+class Train(Command):
     logs = luigi.OptionalParameter(default="stream", significant=False)
-    image = "python"
-
-    @property
-    def tasks(self):
-        return [TaskRole("worker", self.command, self.number, memoryMB=100)]
+    role = "worker"
 
 
 @pytest.fixture(autouse=True)
 def _level(caplog):
     caplog.set_level(logging.INFO, "luigi-interface")
+
+
+@pytest.fixture
+def moving_clock(monkeypatch):
+    """A clock on which every wait is over at once."""
+    clock = MovableClock()
+    install_clock(clock, monkeypatch)
+    return clock
 
 
 class Protocol(PaiProtocolTask):
@@ -87,9 +91,9 @@ def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_logs")
-def test_a_portal_that_is_not_there_is_warned_of_once(as_settings, settings, local_pai_v2, caplog):
+@pytest.mark.usefixtures("v2_cluster")
+def test_a_portal_that_is_not_there_is_warned_of_once(settings, caplog):
     """While the job runs, with the setting to correct."""
-    as_settings(local_pai_v2)
     settings(portal_url=f"http://127.0.0.1:{refused_port()}")
     Train(name=unique(), command="sleep 2").run()
     said = [
@@ -125,10 +129,9 @@ def test_a_job_that_fails_shows_its_lines_before_its_error(caplog):
 
 
 @pytest.mark.usefixtures("quick_logs")
-def test_secrets_are_masked(local_pai_v2, as_settings, caplog):
-    as_settings(local_pai_v2)
+def test_secrets_are_masked(v2_cluster, caplog):
     Protocol(name=unique()).run()
-    Train(name=unique(), command=f"echo the password is {local_pai_v2.password}").run()
+    Train(name=unique(), command=f"echo the password is {v2_cluster.password}").run()
     assert "the key is ******" in shown(caplog)
     assert "the password is ******" in shown(caplog)
     assert SECRET not in caplog.text
@@ -138,57 +141,29 @@ def test_secrets_are_masked(local_pai_v2, as_settings, caplog):
 @responses.activate
 def test_a_node_out_of_reach_is_said_once_and_not_asked_again(settings, caplog):
     """Nodes of 0.x are often reached from the cluster only; the job does not depend on it."""
-    settings(pai_url="http://pai", username="admin", password="secret", api_version="v1", poll_min=0.01)
-    settings(poll_max=0.02)
     page = "http://node:8042/node/containerlogs/c1/admin/"
-    tasks = {"main": {"taskStatuses": [{"taskIndex": index, "containerLog": page} for index in range(3)]}}
-    job = {"name": "far", "username": "admin", "createdTime": 1}
-    for state in ("RUNNING", "SUCCEEDED"):
-        reply = {"name": "far", "jobStatus": job | {"state": state}, "taskRoles": tasks}
-        responses.get("http://pai/api/v1/jobs/far", json=reply)
-    Train(name="far", command="x").run()
+    mocked_job(settings, "far", page, count=3, **QUICK)
+    Train(name="far").run()
     assert len([call for call in responses.calls if "node:8042" in call.request.url]) == 1
     told = [message for message in caplog.messages if "could not be read" in message]
     assert len(told) == 3
-    assert told[2].startswith(
-        "Job far: a log could not be read: main/2: GET http://node:8042/node/containerlogs/c1/"
-    )
+    assert told[2].startswith(f"Job far: a log could not be read: main/2: GET {page.removesuffix('admin/')}")
     assert told[2].endswith(f"; its page: {page}")
-
-
-class MovingClock(Clock):
-    """A clock on which every wait is over at once, and that knows when requests were made."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
 
 
 @pytest.mark.slow
 @responses.activate
-def test_two_requests_a_second_are_made_at_most(settings, monkeypatch):
+def test_two_requests_a_second_are_made_at_most(settings, moving_clock):
     """However many tasks there are and however much they write."""
-    clock = MovingClock()
-    monkeypatch.setattr("luigi_pai.api.registry.CLUSTERS.clock", clock)
-    settings(pai_url="http://pai", username="admin", password="secret", api_version="v1")
-    tasks = [{"taskIndex": index, "containerLog": f"http://node/c{index}/"} for index in range(5)]
-    job = {"name": "wide", "username": "admin", "createdTime": 1}
-    for state in [*["RUNNING"] * 24, "SUCCEEDED"]:
-        reply = {"jobStatus": job | {"state": state}, "taskRoles": {"main": {"taskStatuses": tasks}}}
-        responses.get("http://pai/api/v1/jobs/wide", json=reply)
+    mocked_job(settings, "wide", "http://node/c{}/", count=5, states=[*["RUNNING"] * 24, "SUCCEEDED"])
     asked = []
 
     def log(_request):
-        asked.append(clock.now)
+        asked.append(moving_clock.monotonic())
         return 200, {"Content-Type": "text/plain"}, "line\n" if len(asked) % 2 else ""
 
     responses.add_callback(responses.GET, re.compile("http://node/.*"), log)
-    Train(name="wide", command="x").run()
+    Train(name="wide").run()
     assert len(asked) > 15
     assert all(later - first >= 0.99 for first, later in zip(asked, asked[2:], strict=False))
 
@@ -206,18 +181,10 @@ def test_by_default_no_log_is_read(either_cluster, caplog):
 @responses.activate
 def test_a_server_that_gives_no_logs_out_is_asked_once(settings, caplog):
     """OpenPAI 0.15 to 1.3."""
-    settings(pai_url="http://pai", username="admin", password="secret", api_version="v2")
-    settings(poll_min=0.01, poll_max=0.02)
-    tasks = [{"taskIndex": index, "containerLog": f"http://node/c{index}/"} for index in range(2)]
-    job = {"name": "old", "username": "admin", "createdTime": 1}
-    path = "http://pai/api/v2/jobs/admin~old"
-    responses.post("http://pai/api/v1/token", json={"token": "t"})
-    for state in ("RUNNING", "SUCCEEDED"):
-        reply = {"jobStatus": job | {"state": state}, "taskRoles": {"worker": {"taskStatuses": tasks}}}
-        responses.get(path, json=reply)
+    path = mocked_job(settings, "old", "http://node/c{}/", count=2, version="v2", **QUICK)
     missing = {"code": "NoApiError", "message": "API is not found."}
     responses.get(re.compile(f"{path}/attempts/.*"), status=404, json=missing)
-    Train(name="old", command="x").run()
+    Train(name="old").run()
     assert len([call for call in responses.calls if "/attempts/" in call.request.url]) == 1
     told = [message for message in caplog.messages if "could not be read" in message]
     page = "http://pai/job-detail.html?username=admin&jobName=old"
@@ -226,38 +193,23 @@ def test_a_server_that_gives_no_logs_out_is_asked_once(settings, caplog):
 
 @pytest.mark.slow
 @responses.activate
-def test_logs_that_never_answer_do_not_hold_an_ended_job(settings, monkeypatch, caplog):
+@pytest.mark.parametrize("name", ["addresses", "logs"])
+def test_logs_that_never_answer_do_not_hold_an_ended_job(settings, moving_clock, caplog, name):
     """Neither their addresses nor they themselves, however long read_timeout is."""
-    clock = MovingClock()
-    monkeypatch.setattr("luigi_pai.api.registry.CLUSTERS.clock", clock)
-    settings(pai_url="http://pai", username="admin", password="secret", api_version="v2", read_timeout=300)
-    responses.post("http://pai/api/v1/token", json={"token": "t"})
-    tasks = {"worker": {"taskStatuses": [{"taskIndex": index} for index in range(20)]}}
-    log = {
-        "locations": [
-            {"name": "stdout", "uri": "http://node/log"},
-            {"name": "stderr", "uri": "http://node/log"},
-        ]
-    }
+    attempts = f"{mocked_job(settings, name, count=20, version='v2', read_timeout=300)}/attempts/.*"
+    silent, waited = re.compile(attempts), []
+    if name == "logs":
+        silent = "http://node/log"
+        places = [{"name": stream, "uri": silent} for stream in ("stdout", "stderr")]
+        responses.get(re.compile(attempts), json={"locations": places})
 
     def never(request):
         waited.append(request.req_kwargs["timeout"][1])
-        clock.now += waited[-1]
+        moving_clock.advance(waited[-1])
         raise requests.ReadTimeout("no answer")
 
-    for name in ("addresses", "logs"):
-        job = {"name": name, "username": "admin", "createdTime": 1}
-        path = f"http://pai/api/v2/jobs/admin~{name}"
-        for state in ("RUNNING", "SUCCEEDED"):
-            responses.get(path, json={"jobStatus": job | {"state": state}, "taskRoles": tasks})
-        if name == "logs":
-            responses.get(re.compile(f"{path}/attempts/.*"), json=log)
-        silent = "http://node/log" if name == "logs" else re.compile(f"{path}/attempts/.*")
-        responses.add_callback(responses.GET, silent, never)
-        waited: list[float] = []
-        start = clock.now
-        Train(name=name, command="x").run()
-        assert sum(waited) <= 20, "5 s while the job runs, 15 s at its end"
-        assert clock.now - start < 30, "no wait for the logs after the one that was given up"
-        assert "could not be read" in caplog.text
-        caplog.clear()
+    responses.add_callback(responses.GET, silent, never)
+    Train(name=name).run()
+    assert sum(waited) <= 20, "5 s while the job runs, 15 s at its end"
+    assert moving_clock.elapsed < 30, "no wait for the logs after the one that was given up"
+    assert "could not be read" in caplog.text

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import re
 
-import luigi
 import pytest
 import requests
 import responses
 from local_client import unique
+from mocked_job import QUICK, mocked_job
+from train_task import Command
 
-from luigi_pai import PaiJobFailed, PaiTask, TaskRole, reset_clusters
+from luigi_pai import PaiJobFailed, reset_clusters
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.errors import ServerFault
 from luigi_pai.files import HdfsError, WebHdfs
@@ -18,16 +20,9 @@ from luigi_pai.files.writer import HdfsWriter
 from luigi_pai.work.kept_logs import KeptLogs
 
 
-class Train(PaiTask):
-    name = luigi.Parameter()
-    command = luigi.Parameter(default="x", significant=False)
-    number = luigi.IntParameter(default=1, significant=False)
+class Train(Command):
     keep_logs = True
-    image = "python"
-
-    @property
-    def tasks(self):
-        return [TaskRole("worker", self.command, self.number, memoryMB=100)]
+    role = "worker"
 
     @property
     def output_dir(self):
@@ -83,9 +78,9 @@ def test_each_attempt_has_a_folder():
 
 
 @pytest.mark.slow
-def test_memory_is_bounded_by_parts(local_pai_v2, as_settings, monkeypatch):
+@pytest.mark.usefixtures("v2_cluster")
+def test_memory_is_bounded_by_parts(monkeypatch):
     """Each request is for a part; a part that fails is asked for again, and nothing is lost or doubled."""
-    as_settings(local_pai_v2)
     sizes, part = [], LogFiles.part
 
     def shaky(self, file, start, size):
@@ -104,19 +99,18 @@ def test_memory_is_bounded_by_parts(local_pai_v2, as_settings, monkeypatch):
 
 
 @pytest.mark.slow
-def test_your_password_is_masked_in_the_copies(local_pai_v2, as_settings, monkeypatch):
+def test_your_password_is_masked_in_the_copies(v2_cluster, monkeypatch):
     """Also where two requests each return a part of it."""
-    as_settings(local_pai_v2)
     monkeypatch.setattr("luigi_pai.work.kept_logs.PART", 10)
-    task = Train(name=unique(), command=f"echo the password is {local_pai_v2.password}, and no more")
+    task = Train(name=unique(), command=f"echo the password is {v2_cluster.password}, and no more")
     task.run()
     assert kept(task)["worker-0.stdout"] == "the password is ******, and no more\n"
 
 
 @pytest.mark.slow
-def test_a_log_that_breaks_off_is_never_half_a_file(local_pai_v2, as_settings, monkeypatch):
+@pytest.mark.usefixtures("v2_cluster")
+def test_a_log_that_breaks_off_is_never_half_a_file(monkeypatch):
     """An earlier file under its name stays, and a note says why there is no new one."""
-    as_settings(local_pai_v2)
     task, hdfs = Train(name=unique(), command="seq 100000"), WebHdfs.from_config()
     earlier = f"{task.output_dir}/_logs/{task.name}/worker-0.stdout"
     with hdfs.open_writer(earlier) as file:
@@ -144,17 +138,9 @@ def test_a_log_that_breaks_off_is_never_half_a_file(local_pai_v2, as_settings, m
 def test_a_node_out_of_reach_leaves_a_note_and_is_asked_once(settings, hdfs, caplog):
     """Nodes of 0.x are often reached from the cluster only. The task succeeds all the same."""
     responses.add_passthru(f"http://{WebHdfs.from_config().at('/')[0].server.removeprefix('http://')}")
-    settings(pai_url="http://pai", password="secret", api_version="v1", poll_min=0.01, poll_max=0.02)
-    tasks = [{"taskIndex": index, "containerLog": f"http://node:8042/c{index}/"} for index in range(2)]
-    job = {"name": "far", "username": "admin", "createdTime": 1}
-    for state in ("RUNNING", "SUCCEEDED"):
-        reply = {"jobStatus": job | {"state": state}, "taskRoles": {"main": {"taskStatuses": tasks}}}
-        responses.get("http://pai/api/v1/jobs/far", json=reply)
-    responses.get("http://pai/api/v1/jobs/far/config", json={"jobName": "far"})
-    for index in range(2):
-        gone = requests.ConnectTimeout("no route")
-        responses.get(f"http://node:8042/c{index}/stdout", body=gone)
-        responses.get(f"http://node:8042/c{index}/stderr", body=gone)
+    path = mocked_job(settings, "far", "http://node:8042/c{}/", count=2, **QUICK)
+    responses.get(f"{path}/config", json={"jobName": "far"})
+    responses.get(re.compile(r"http://node:8042/c\d/std.*"), body=requests.ConnectTimeout("no route"))
     with caplog.at_level(logging.INFO, "luigi-interface"):
         Train(name="far").run()
     assert len([call for call in responses.calls if "node:8042" in call.request.url]) == 1
@@ -179,9 +165,8 @@ def test_without_hdfs_it_is_said_once_that_nothing_is_kept(pai, settings, caplog
     assert pai.posts() == ["a", "b"]
 
 
-def test_a_broken_hdfs_does_not_fail_the_task(local_pai_v2, as_settings, monkeypatch, caplog):
-    as_settings(local_pai_v2)
-
+@pytest.mark.usefixtures("v2_cluster")
+def test_a_broken_hdfs_does_not_fail_the_task(monkeypatch, caplog):
     task, write = Train(name=unique(), command="true"), HdfsWriter.write
 
     def full(self, data):
@@ -225,8 +210,8 @@ def test_a_job_that_a_list_has_shown_is_looked_up_for_its_tasks(either_cluster, 
     assert kept(task) == {"worker-0.stdout": "out\n", "worker-0.stderr": ""}
 
 
-def test_by_default_nothing_is_kept(local_pai_v2, as_settings, monkeypatch):
-    as_settings(local_pai_v2)
+@pytest.mark.usefixtures("v2_cluster")
+def test_by_default_nothing_is_kept(monkeypatch):
     monkeypatch.setattr(Train, "keep_logs", None)
     task = Train(name=unique(), command="echo out")
     task.run()

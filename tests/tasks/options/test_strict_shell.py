@@ -5,21 +5,15 @@ from __future__ import annotations
 import luigi
 import pytest
 from local_client import unique
+from train_task import Command
 
-from luigi_pai import PaiJob, PaiJobFailed, PaiPythonTask, PaiSweep, PaiTask, SpecError, TaskRole, grid
+from luigi_pai import PaiJob, PaiJobFailed, PaiPythonTask, PaiSweep, SpecError, TaskRole, grid
 from luigi_pai.jobspec.dialects.shell_text import strict, strict_command
 from luigi_pai.jobspec.job import slot_to_dict
 
 
-class Train(PaiTask):
-    name = luigi.Parameter()
-    command = luigi.Parameter(significant=False, default="true")
+class Train(Command):
     strict_shell = luigi.BoolParameter(default=True, significant=False)
-    image = "python:3"
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", self.command, memoryMB=100)]
 
 
 class Method(PaiPythonTask):
@@ -82,8 +76,8 @@ def test_a_method_runs_in_it(caplog):
 
 
 @pytest.mark.slow
-def test_points_that_share_a_job_have_it(local_pai_v2, as_settings, tmp_path, caplog):
-    as_settings(local_pai_v2)
+@pytest.mark.usefixtures("v2_cluster")
+def test_points_that_share_a_job_have_it(tmp_path, caplog):
     Points(run_id=unique(), results_dir=str(tmp_path / "results")).run()
     assert len([text for text in caplog.messages if "exit code 255, its command with 1" in text]) == 2
 

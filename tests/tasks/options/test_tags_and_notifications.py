@@ -11,20 +11,14 @@ from click.testing import CliRunner
 from lives import Life, lives
 from local_client import unique
 from protocols import protocol
+from train_task import Command
 
-from luigi_pai import OpenPai, PaiProtocolTask, PaiTask, TaskRole
+from luigi_pai import OpenPai, PaiProtocolTask
 from luigi_pai.cli import main
 
 
-class Train(PaiTask):
-    name = luigi.Parameter(default="train")
-    command = luigi.Parameter(default="true", significant=False)
+class Train(Command):
     task_namespace = "vision"
-    image = "python"
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", self.command, memoryMB=100)]
 
 
 class Protocol(PaiProtocolTask):
@@ -55,9 +49,9 @@ def test_a_life(pai, settings, caplog, steps):
 
 
 @pytest.mark.slow
-def test_the_command_line_finds_jobs_by_them(local_pai_v2, as_settings, settings):
+@pytest.mark.usefixtures("v2_cluster")
+def test_the_command_line_finds_jobs_by_them(settings):
     """luigi-pai list -t and stop --tag."""
-    as_settings(local_pai_v2)
     settings(api_version="v2", tags=unique("tag"))
     tag = OpenPai().tags
     task = Train(name=unique(), command="true")

@@ -25,7 +25,6 @@ from luigi_pai import MissingPackage, PaiPythonTask, SpecError, runtime
 from luigi_pai.jobspec.arrays.jobs import array_of
 from luigi_pai.jobspec.containers import for_containers
 from luigi_pai.jobspec.convert import convert
-from luigi_pai.jobspec.schema_problems import LARGEST_BODY
 from luigi_pai.jobspec.submission import submission_text
 from luigi_pai.runtime import report
 
@@ -181,11 +180,6 @@ def _named(point):
     return for_containers(point.job(), point.name, with_runtime=False)
 
 
-def test_a_job_is_small():
-    payload = Rich(run_id="x")._payload()
-    assert len(base64.b64encode(payload.file)) < LARGEST_BODY / 2
-
-
 def test_the_name_is_that_of_the_family_and_a_hash_of_the_parameters():
     assert Small().name == "Small"
     one, other = Square(run_id="x", number=1).name, Square(run_id="x", number=2).name
@@ -225,16 +219,6 @@ def test_private_parameters_travel_only_where_they_are_used():
     assert task._values(payload)[1] == {"password": "s3cret"}
     assert task._values(payload)[0] == {"name": task.name, "user": "me"}
     assert task._redacted() == ["s3cret"]
-
-
-def test_private_parameters_are_refused_on_v1(settings):
-    settings(pai_url="http://127.0.0.1:1", username="u", password="p", api_version="v1")
-    task = Login()
-    with pytest.raises(
-        SpecError, match=r"uses password, private parameters: OpenPAI 0\.7 to 0\.14"
-    ) as caught:
-        task._check(task.job())
-    assert "s3cret" not in str(caught.value)
 
 
 def test_tasks_of_other_kinds_load_none_of_it():

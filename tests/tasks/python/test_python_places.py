@@ -16,7 +16,7 @@ from luigi_process import environment, write_config
 from old_python import oldest_python
 from places import ROOT
 from python_clusters import label, on
-from python_tasks import InImage, Square
+from python_tasks import InImage
 
 from luigi_pai import OpenPai, PaiJobFailed, PaiSweep, PaiSweepFailed, SpecError, grid, reset_clusters
 from luigi_pai.payload.container import MISSING_MODULE, WRONG_PYTHON
@@ -255,18 +255,8 @@ def test_private_parameters_are_secrets_of_the_protocol(run_id):
 
 
 @on(("v1", True))
-def test_a_command_of_v1_has_no_line_break(run_id):
-    """OpenPAI 0.9 to 0.14 replaces it by the letter n."""
-    task = Square(run_id=run_id, number=3)
-    task.run()
-    (role,) = OpenPai().cluster().job(task.name).config()["taskRoles"]
-    assert "work-" in role["command"]
-    assert "\n" not in role["command"]
-
-
-@on(("v1", True))
 def test_v1_has_no_secrets(run_id):
-    """Whether its version is set or detected."""
+    """Also where its version is detected."""
     with pytest.raises(SpecError, match="uses password, private parameters"):
         Login(run_id=run_id).run()
 

@@ -21,6 +21,8 @@ def test_a_method_runs_in_an_image_that_has_python_alone(any_cluster, run_id, ca
     assert "another definition" not in caplog.text  # the server's copy is compared with what was posted
     assert task.complete()
     assert task.result() == {"square": 49, "luigi": False, "requests": False}
+    if any_cluster.api == "v1":  # 0.9 to 0.14 replaces line breaks by the letter n
+        assert "\n" not in OpenPai().cluster().job(task.name).config()["taskRoles"][0]["command"]
     if any_cluster.has_hdfs:
         with (task.output() / "metrics.json").open() as file:
             assert '"square": 49' in file.read()

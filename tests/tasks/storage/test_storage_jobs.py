@@ -11,6 +11,7 @@ import pytest
 from local_client import unique
 from pipelines import new_process
 from protocols import protocol
+from train_task import Command
 
 from luigi_pai import (
     HdfsTarget,
@@ -18,8 +19,6 @@ from luigi_pai import (
     PaiJobForgotten,
     PaiProtocolTask,
     PaiPythonTask,
-    PaiTask,
-    TaskRole,
 )
 from luigi_pai.files.storage.volume import MountedVolume
 
@@ -35,17 +34,8 @@ echo 3 > step; hdfs dfs -mkdir -p "$d"; hdfs dfs -put -f step "$d/"; exit 7
 """
 
 
-class Train(PaiTask):
-    """A task as users write it."""
-
-    name = luigi.Parameter()
-    command = luigi.Parameter(default="true", significant=False)
-    image = "python:3"
+class Train(Command):
     keep_logs = True
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", self.command, memoryMB=100)]
 
 
 @pytest.fixture
