@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["DATA", "ROOT"]
+__all__ = ["DATA", "PROGRAMS", "ROOT"]
 
 ROOT = Path(__file__).parents[2]
 """The project."""
 
 DATA = ROOT / "tests" / "data"
 """Job files, recordings and verdicts."""
+
+PROGRAMS = DATA / "tasks" / "programs"
+"""Pipelines and scripts that tests run in other processes."""

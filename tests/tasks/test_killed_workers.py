@@ -19,56 +19,17 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from luigi_process import environment, write_config
-from places import ROOT
+from places import PROGRAMS, ROOT
 from waiting import wait_for_end, wait_until
 
 from luigi_pai.api.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
-PIPELINE = """
-import luigi
-from luigi_pai import PaiTask, TaskRole
-
-class Train(PaiTask):
-    name = luigi.Parameter()
-    ready = luigi.Parameter()
-    timeout = luigi.IntParameter()
-    image = "x"
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", f"while [ ! -e {self.ready} ]; do sleep 0.1; done", memoryMB=100)]
-
-    @property
-    def worker_timeout(self):
-        return self.timeout or None
-
-class Other(luigi.Task):
-    number = luigi.IntParameter()
-
-    def output(self):
-        return luigi.LocalTarget(f"other-{self.number}")
-
-    def run(self):
-        with self.output().open("w"):
-            pass
-
-class All(luigi.WrapperTask):
-    name = luigi.Parameter()
-    ready = luigi.Parameter()
-    timeout = luigi.IntParameter()
-    others = luigi.IntParameter()
-
-    def requires(self):
-        yield Train(name=self.name, ready=self.ready, timeout=self.timeout)
-        for number in range(self.others):
-            yield Other(number=number)
-"""
 
 COMMANDS = {
     "luigi": ("luigi", "--no-lock", "--module"),  # a lock of its words is one of the whole machine
@@ -97,7 +58,6 @@ class Pipeline:
 
     def start(self, command: str, *, workers: int, on_kill: str, timeout: int = 0) -> psutil.Popen:
         """Start a run, with a process group of its own."""
-        (self.folder / "killed_pipeline.py").write_text(PIPELINE)
         config = write_config(
             self.folder, {**self.settings, "on_kill": on_kill}, worker={"wait_interval": "0.2"}
         )
@@ -107,8 +67,6 @@ class Pipeline:
             "All",
             "--name",
             self.name,
-            "--ready",
-            str(self.ready),
         ]
         words += ["--ready", str(self.ready), "--timeout", str(timeout)]
         words += ["--others", str(workers - 1), "--workers", str(workers)]
@@ -116,7 +74,7 @@ class Pipeline:
             return psutil.Popen(
                 [sys.executable, "-m", *words, "--local-scheduler"],
                 cwd=self.folder,
-                env=environment(config, self.folder),
+                env=environment(config, PROGRAMS),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -143,6 +101,14 @@ def pipeline(local_pai_v1, tmp_path: Path) -> Iterator[Pipeline]:
     made.ready.touch()
 
 
+def main_process(run: psutil.Popen) -> int:
+    return int(run.pid)
+
+
+def process_group(run: psutil.Popen) -> int:
+    return -int(run.pid)
+
+
 def watching(run: psutil.Popen) -> int:
     """Return the process that watches the job: the one without children, once others have ended."""
     (found,) = wait_until(lambda: one if len(one := without_children(run)) == 1 else None)
@@ -159,29 +125,17 @@ def without_children(run: psutil.Popen) -> list[int]:
     return [pid for pid in alive if pid not in parents]
 
 
-def to_main(number: int) -> Callable[[psutil.Popen], None]:
-    return lambda run: os.kill(run.pid, number)
-
-
-def to_group(number: int) -> Callable[[psutil.Popen], None]:
-    return lambda run: os.killpg(run.pid, number)
-
-
-def to_watching(number: int) -> Callable[[psutil.Popen], None]:
-    return lambda run: os.kill(watching(run), number)
-
-
-ENDS = {
-    "SIGTERM to the main process": to_main(signal.SIGTERM),
-    "SIGHUP to the main process": to_main(signal.SIGHUP),
-    "SIGTERM to the process group": to_group(signal.SIGTERM),
-    "SIGHUP to the process group (a closed terminal, a broken ssh)": to_group(signal.SIGHUP),
-    "SIGINT to the process group (Ctrl-C)": to_group(signal.SIGINT),
-    "SIGKILL of the main process": to_main(signal.SIGKILL),
-    "SIGTERM to the process that watches the job": to_watching(signal.SIGTERM),
-    "SIGKILL of the process that watches the job": to_watching(signal.SIGKILL),
-    "SIGKILL of the process group": to_group(signal.SIGKILL),
-    "`worker_timeout` of the task": lambda _run: None,  # Luigi ends the worker by itself
+ENDS = {  # what is done to a run
+    "SIGTERM to the main process": (main_process, signal.SIGTERM),
+    "SIGHUP to the main process": (main_process, signal.SIGHUP),
+    "SIGTERM to the process group": (process_group, signal.SIGTERM),
+    "SIGHUP to the process group (a closed terminal, a broken ssh)": (process_group, signal.SIGHUP),
+    "SIGINT to the process group (Ctrl-C)": (process_group, signal.SIGINT),
+    "SIGKILL of the main process": (main_process, signal.SIGKILL),
+    "SIGTERM to the process that watches the job": (watching, signal.SIGTERM),
+    "SIGKILL of the process that watches the job": (watching, signal.SIGKILL),
+    "SIGKILL of the process group": (process_group, signal.SIGKILL),
+    "`worker_timeout` of the task": (main_process, 0),  # Luigi ends the worker by itself
 }
 
 
@@ -218,7 +172,8 @@ def test_a_run_ends(pipeline, how, workers, command, is_stopped, on_kill):
     run = pipeline.start(command, workers=workers, on_kill=on_kill, timeout=15 if "timeout" in how else 0)
     pipeline.wait_until_watched(pipeline.name)
     others = [process.pid for process in run.children(recursive=True)]
-    ENDS[how](run)
+    target, number = ENDS[how]
+    os.kill(target(run), number)
     run.wait(120)
     for pid in others:
         wait_for_end(pid)

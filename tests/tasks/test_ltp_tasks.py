@@ -48,17 +48,24 @@ def ltp(pai, settings):
 
 
 @pytest.fixture
-def cluster(ltp, clock):
-    cluster = Cluster(ltp.url, "admin", token=ltp.token(), api_version="v2", clock=clock)
-    yield cluster
-    cluster.close()
+def cluster_of(ltp, clock):
+    """Make clusters of a user."""
+    with contextlib.ExitStack() as stack:
+
+        def cluster_of(user="admin", **login):
+            cluster = Cluster(ltp.url, user, **login or {"token": ltp.token()}, api_version="v2", clock=clock)
+            return stack.enter_context(contextlib.closing(cluster))
+
+        yield cluster_of
 
 
 @pytest.fixture
-def session(ltp):
-    session = Session(Account(ltp.url, "admin", token=ltp.token()), SharedDocument())
-    yield session
-    session.close()
+def cluster(cluster_of):
+    return cluster_of()
+
+
+def session_of(ltp, token):
+    return Session(Account(ltp.url, "admin", token=token), SharedDocument())
 
 
 class OnLtp(Life):
@@ -91,24 +98,19 @@ def test_a_life(ltp, settings, caplog, steps):
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("kind", ["reset", "hang"])
-def test_a_submission_that_did_not_arrive_is_repeated(ltp, kind):
-    """Its answer is lost; the lookup says that the job is missing."""
-    ltp.fail("POST", "/jobs$", kind)
-    Train().run()
-    assert (ltp.posts(), ltp.submissions) == (["train"], 2)
+@pytest.mark.parametrize("after", [False, True])
+def test_a_submission_without_an_answer(ltp, kind, after):
+    """It is repeated if the lookup after it says that the job is missing.
 
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("kind", ["reset", "hang"])
-def test_a_submission_whose_answer_is_lost_is_not_repeated_unseen(ltp, kind):
-    """The database fails at the lookup after it: it is looked up until it is known, and is there."""
-    ltp.fail("POST", "/jobs$", kind, after=True)
-    ltp.clock.call_later(0.01, lambda: setattr(ltp, "database_down", True))  # at the wait before the lookup
-    ltp.clock.call_later(200, lambda: setattr(ltp, "database_down", False))
+    If the database fails at this lookup, the job is looked up until it is known.
+    """
+    ltp.fail("POST", "/jobs$", kind, after=after)
+    if after:
+        ltp.clock.call_later(0.01, lambda: setattr(ltp, "database_down", True))  # at the wait before it
+        ltp.clock.call_later(200, lambda: setattr(ltp, "database_down", False))
     Train().run()
-    assert (ltp.posts(), ltp.submissions) == (["train"], 1)
-    assert ltp.count_answers(500, "GET", "/taskIndex/") > 1
+    assert (ltp.posts(), ltp.submissions) == (["train"], 1 if after else 2)
+    assert (ltp.count_answers(500, "GET", "/taskIndex/") > 1) is after
 
 
 def test_another_attempt_in_the_list_is_looked_up_alone(ltp, tmp_path):
@@ -140,27 +142,24 @@ def test_a_list_while_the_database_is_down(ltp, cluster):
         cluster.list()
 
 
-def test_another_users_job_is_not_shown(ltp, clock):
+def test_another_users_job_is_not_shown(ltp, cluster_of):
     """403 to all but administrators; it is neither missing nor a fault."""
     ltp.add("train", username="bob")
-    for admin in (False, True):
-        ltp.admin = admin
-        cluster = Cluster(ltp.url, "bob", token=ltp.token(), api_version="v2", clock=clock)
-        with contextlib.closing(cluster):
-            if admin:
-                assert cluster.job("train").status().username == "bob"
-            else:
-                with pytest.raises(PermissionRefused, match="not allowed to access job bob~train"):
-                    cluster.job("train").status()
+    ltp.admin = False
+    with pytest.raises(PermissionRefused, match="not allowed to access job bob~train"):
+        cluster_of("bob").job("train").status()
+    ltp.admin = True
+    assert cluster_of("bob").job("train").status().username == "bob"
 
 
 # ---------------------------------------------------------------- refusals, logins, limits
 
 
-def test_a_refusal_by_its_schema_is_readable(ltp, session):
+def test_a_refusal_by_its_schema_is_readable(ltp):
     """The pointers of Ajv 8, without the first slash."""
     text = "protocolVersion: 2\nname: train\ntaskRoles: {my_role: {instances: two}}\n"
-    with pytest.raises(PaiHttpError) as caught:
+    session = session_of(ltp, ltp.token())
+    with contextlib.closing(session), pytest.raises(PaiHttpError) as caught:
         V2Dialect(session).submit(JobProtocol.from_yaml(text))
     assert str(caught.value) == (
         f"POST {ltp.url}/api/v2/jobs: 400 InvalidProtocolError: must have required property 'type'; "
@@ -171,9 +170,7 @@ def test_a_refusal_by_its_schema_is_readable(ltp, session):
 def test_a_password_that_the_server_has_lost(ltp, settings):
     """After somebody read the user's record no password is right: the way out is an application token."""
     application_token = ltp.token()
-    Session(Account(ltp.url, "admin", token=application_token), SharedDocument()).request(
-        "GET", "/api/v2/users/admin"
-    )
+    session_of(ltp, application_token).request("GET", "/api/v2/users/admin")
     with pytest.raises(AuthenticationError) as caught:
         Train().complete()
     assert str(caught.value) == (
@@ -187,11 +184,10 @@ def test_a_password_that_the_server_has_lost(ltp, settings):
     assert ltp.posts() == ["train"]
 
 
-def test_no_password(ltp, clock):
+def test_no_password(ltp, clock, cluster_of):
     """LTP fails with an error of Node.js; it is no fault to wait for."""
-    cluster = Cluster(ltp.url, "admin", api_version="v2", clock=clock)
-    with contextlib.closing(cluster), pytest.raises(AuthenticationError) as caught:
-        cluster.job("train").status()
+    with pytest.raises(AuthenticationError) as caught:
+        cluster_of(password=None).job("train").status()
     assert str(caught.value).endswith(
         "Received null; no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
     )
@@ -200,33 +196,30 @@ def test_no_password(ltp, clock):
 
 
 @pytest.mark.parametrize("admin", [False, True])
-def test_all_tokens_are_revoked(ltp, clock, admin):
+def test_all_tokens_are_revoked(ltp, cluster_of, admin):
     """By an administrator only; then the next request logs in again."""
-    ltp.admin = admin
-    cluster = Cluster(ltp.url, "admin", password=PASSWORD, api_version="v2", clock=clock)
-    with contextlib.closing(cluster), contextlib.suppress(PermissionRefused):
+    ltp.admin, cluster = admin, cluster_of(password=PASSWORD)
+    with contextlib.suppress(PermissionRefused):
         assert cluster.list() == []
         cluster._session.request("DELETE", "/api/v2/tokens")
     assert cluster.list() == []
     assert ltp.logins == (2 if admin else 1)
-    cluster.close()
 
 
 def test_everything_needs_a_token(ltp):
     """Reads, lists and records of users too."""
     for path in ("/api/v2/jobs/admin~train", "/api/v2/jobs", "/api/v2/users/admin", "/api/v2/tokens"):
         with pytest.raises(AuthenticationError, match="401"):
-            Session(Account(ltp.url, "admin", token="revoked"), SharedDocument()).request("GET", path)
+            session_of(ltp, "revoked").request("GET", path)
 
 
-def test_a_refused_list_says_how_long(ltp, cluster, clock):
+def test_a_refused_list_says_how_long(ltp, cluster_of, clock):
     """The moment named is that of the window's end."""
     ltp.limits = {"list": 1}
-    cluster.list()
+    cluster_of().list()
     clock.advance(20)
-    elsewhere = Cluster(ltp.url, "admin", token=ltp.token(), api_version="v2", clock=clock)
-    with contextlib.closing(elsewhere), pytest.raises(RateLimited) as caught:
-        elsewhere.list()  # a process that has not seen the first reply
+    with pytest.raises(RateLimited) as caught:
+        cluster_of().list()  # a process that has not seen the first reply
     assert caught.value.sent
     assert caught.value.reset_at - clock.time() == pytest.approx(40, abs=1)
 

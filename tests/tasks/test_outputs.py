@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import luigi
 import luigi.contrib.hdfs
@@ -12,13 +11,7 @@ import pytest
 from lives import Life, lives
 from train_task import Train
 
-from luigi_pai import (
-    HdfsTarget,
-    PaiJobError,
-    PaiTask,
-    SpecError,
-    reset_clusters,
-)
+from luigi_pai import HdfsTarget, PaiTask, reset_clusters
 
 
 def task_of(output_dir="default", **methods) -> PaiTask:
@@ -156,40 +149,3 @@ def test_viewfs_and_webhdfs_folders_are_on_hdfs(pai, hdfs, settings):
         task.run()
     assert files(hdfs) == ["a/_SUCCESS", "b/_SUCCESS"]
     assert pai.posts() == ["job0", "job1"]
-
-
-# ---------------------------------------------------------------- results
-
-
-@pytest.mark.usefixtures("pai")
-def test_a_task_that_was_not_run_has_no_result():
-    """An empty result would be taken for that of a job that has written none."""
-    with pytest.raises(PaiJobError) as caught:
-        task_of().result()
-    assert (
-        str(caught.value) == "Own(name=train) has no result, because it has not run: there is no job 'train'"
-    )
-    task_of().run()
-    assert task_of().result() == {}
-    reset_clusters()
-    assert task_of().result() == {}
-
-
-def test_a_task_whose_job_has_failed_has_no_result(pai):
-    """As one that was not run."""
-    pai.plan = lambda _name: {"ends_as": "FAILED", "exit_code": 3}
-    with pytest.raises(PaiJobError):
-        task_of().run()
-    with pytest.raises(PaiJobError, match="has no result, because its job 'train' has failed"):
-        task_of().result()
-
-
-@pytest.mark.parametrize("folder", [Path("/data/out"), 5])
-def test_an_output_folder_is_a_string(pai, folder):
-    """Also where only complete() is asked, as Luigi does first."""
-    for method in (task_of(folder).complete, task_of(folder).run):
-        with pytest.raises(SpecError) as caught:
-            method()
-        assert caught.value.problems[0].path == "output_dir"
-        assert caught.value.problems[0].message == f"{folder!r} is not a string; use str() or quotes"
-    assert pai.calls == []

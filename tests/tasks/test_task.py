@@ -2,59 +2,49 @@
 
 from __future__ import annotations
 
-import json
 from unittest.mock import Mock
 
 import luigi
 import luigi.rpc
 import luigi.worker
 import pytest
-from places import ROOT
+import yaml
+from lives import Life, lives
+from places import DATA
 from train_task import Command, Train, build
 
 from luigi_pai import PaiJob, PaiJobFailed, PaiTask, Port, SpecError, TaskRole
 
-DESCRIBED = ROOT / "tests" / "data" / "tasks" / "described_job.json"
+POSTED = yaml.safe_load((DATA / "tasks" / "posted_jobs.yaml").read_text("utf-8"))
 
 # ---------------------------------------------------------------- the straight path
 
 
-def test_a_job_is_submitted_once_and_followed_to_its_success(pai):
-    """A job that the server does not know is posted, watched while it runs, and complete at its end."""
-    pai.plan = {"runs_for": 0.3}
-    task = Train()
-    assert not task.complete()
-    task.run()
-    assert pai.posts() == ["train"]
-    assert task.complete()
-    assert pai.count("POST", "/token") == 1
+@lives("task")
+def test_a_life(pai, settings, caplog, steps):
+    """As its sentence says."""
+    Life(pai, settings, caplog).play(steps)
 
 
-def test_both_words_for_success_are_success(pai):
-    """SUCCEEDED, which servers say, and SUCCEED, which luigi.contrib.pai waited for, both complete a task."""
-    pai.add("a", ends_as="SUCCEEDED")
-    pai.add("b", ends_as="SUCCEED")
-    assert Train(name="a").complete()
-    assert Train(name="b").complete()
+def role_of(given):
+    """Return a task role, from its fields in order or by name."""
+
+    def field(value):
+        return [Port(**port) for port in value] if isinstance(value, list) else value
+
+    if isinstance(given, list):
+        return TaskRole(*map(field, given))
+    return TaskRole(**{name: field(value) for name, value in given.items()})
 
 
-def test_the_posted_job_is_the_described_job(pai):
-    """Every property of a task arrives in its field of the job."""
-
-    class Everything(PaiTask):
-        name = "everything"
-        image = "image:1"
-        auth_file_path = "hdfs://h/auth"
-        data_dir = "/data"
-        code_dir = "/code"
-        output_dir = "/out"
-        virtual_cluster = "vc1"
-        gpu_type = "K80"
-        retry_count = -1
-        tasks = (TaskRole("w", "x", 2, 3, 4096, 128, 1, [Port("http", 8080, 2)], None, 1),)
-
-    Everything().run()
-    assert pai.jobs["everything"].config == json.loads(DESCRIBED.read_text("utf-8"))
+@pytest.mark.parametrize("case", POSTED)
+def test_the_posted_job_is_the_described_job(pai, case):
+    """As its sentence says."""
+    task, roles, job = (POSTED[case][part] for part in ("task", "roles", "job"))
+    type("Described", (PaiTask,), {**task, "tasks": [role_of(role) for role in roles]})().run()
+    sent = pai.jobs[task["name"]].config
+    assert sent == job
+    assert list(sent) == list(job)
 
 
 def test_properties_work_as_properties_and_job_can_be_overridden(pai):
@@ -159,27 +149,6 @@ def test_what_no_server_takes_is_refused_before_anything_is_sent(pai, about, ask
     assert pai.calls == []
 
 
-def test_what_a_task_goes_by_is_not_set_in_job(pai):
-    """A job() that names another job or another output folder than the task is refused."""
-
-    class Other(Train):
-        def job(self):
-            job = super().job()
-            job.jobName, job.outputDir = "other", "/elsewhere"
-            return job
-
-    with pytest.raises(SpecError) as caught:
-        Other().run()
-    assert [str(problem) for problem in caught.value.problems] == [
-        "jobName: job() has 'other', but name of the task is 'train'; set only name",
-        (
-            "outputDir: job() has '/elsewhere', but output_dir of the task is "
-            "'$PAI_DEFAULT_FS_URI/train/output'; set only output_dir"
-        ),
-    ]
-    assert pai.calls == []
-
-
 def test_tasks_that_are_no_list_are_refused(pai):
     """A task whose tasks are empty says so, as luigi.contrib.pai did, with a TypeError."""
     with pytest.raises(TypeError, match="at least one TaskRole"):
@@ -217,15 +186,6 @@ def test_a_failed_job_of_many_tasks_names_some_of_them(pai):
     lines = str(caught.value).splitlines()
     assert sum("output of main" in line for line in lines) == 10
     assert "  and 990 tasks more, on the job page" in lines
-
-
-def test_a_stopped_job_is_a_failure(pai):
-    """A job that somebody stopped fails its task."""
-    pai.add("train", ends_as="STOPPED", exit_code=214)
-    assert not Train().complete()
-    pai.plan = {"ends_as": "STOPPED", "exit_code": 214}
-    with pytest.raises(PaiJobFailed, match="'train__attempt2' ended as STOPPED with exit code 214"):
-        Train().run()
 
 
 # ---------------------------------------------------------------- Luigi around it

@@ -6,22 +6,11 @@ import pytest
 from lives import Life, lives
 from train_task import Train
 
-from luigi_pai import PaiNameTaken
-
 
 @lives("resume")
 def test_a_life(pai, settings, caplog, steps):
     """As its sentence says."""
     Life(pai, settings, caplog).play(steps)
-
-
-def test_somebody_elses_name_is_refused_with_its_owner(pai):
-    """A name that another user holds is PaiNameTaken, in complete() and in run(), and nothing is posted."""
-    pai.add("train", username="bob")
-    for ask in (Train().complete, Train().run):
-        with pytest.raises(PaiNameTaken, match=r"'train' belongs to a job of user 'bob'.*another name"):
-            ask()
-    assert pai.count("POST") == 0
 
 
 def test_a_next_attempt_that_another_process_submits_meanwhile_is_taken_over(pai):

@@ -8,7 +8,7 @@ import luigi
 import pytest
 from lives import Life, lives
 
-from luigi_pai import PaiTask, TaskRole, reset_clusters
+from luigi_pai import PaiTask, TaskRole
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.names import v2_name
 
@@ -40,18 +40,6 @@ def test_a_life(cluster, settings, caplog, steps):
 def test_how_the_dialect_is_learned(pai, settings, caplog, steps):
     """As its sentence says."""
     Life(pai, settings, caplog, Train).play(steps)
-
-
-def test_it_runs_converted(cluster):
-    """The job arrives as a protocol, and its success completes the task."""
-    task = Train()
-    assert not task.complete()
-    task.run()
-    assert task.complete()
-    assert cluster.posts() == ["train"]
-    protocol = cluster.jobs["train"].config
-    assert list(protocol["taskRoles"]) == ["psserver", "worker"]
-    assert protocol["taskRoles"]["worker"]["instances"] == 2
 
 
 class Lines(Train):
@@ -87,18 +75,6 @@ def test_a_name_that_v2_does_not_know(cluster, name, caplog):
         f"Job {name}__attempt2, and others like it, on a v2 cluster: jobName: becomes "
         f"'{v2_name(name)}__attempt2': v2 names have letters, digits, _ and - only"
     )
-
-
-@pytest.mark.parametrize("path", ["/api/v2/jobs/admin~other", r"/api/v2/jobs\?"])
-@pytest.mark.parametrize("look", [Train.complete, Train.run])
-def test_a_lookup_waits_for_the_servers_limit(pai, path, look, caplog):
-    """A 429 says nothing of the job: the look is taken when the server takes requests again."""
-    pai.release = "1.8.0"
-    Train().complete()
-    reset_clusters()  # another process, without its list
-    pai.fail("GET", path, 429, body="Too many requests", headers={"Retry-After": "1"})
-    look(Train(name="other"))
-    assert "request limit of OpenPAI reached; waiting 1 s" in caplog.text
 
 
 def test_a_job_too_large_in_v2_is_not_sent(pai, monkeypatch):

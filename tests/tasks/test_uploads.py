@@ -12,36 +12,14 @@ from pathlib import Path
 import pytest
 from local_client import unique
 from luigi_process import environment, write_config
-from pipelines import build, new_process
+from pipelines import build, jobs_of, new_process
+from places import PROGRAMS
 from train_task import Command
 
 from luigi_pai import ConfigError, HdfsTarget, SpecError
 from luigi_pai.api.watching import Watcher
 from luigi_pai.files import Upload, WebHdfs
 from luigi_pai.tasks.uploads import send_uploads
-
-PIPELINE = """
-import luigi
-from luigi_pai import PaiTask, TaskRole
-
-
-class Train(PaiTask):
-    name = luigi.Parameter()
-    image = "x"
-    uploads = {
-        "src/": "$PAI_DEFAULT_FS_URI/HOME/code",
-        "data.csv": "/HOME/data/",
-        "extra": "/HOME/code/extra",
-    }
-    code_dir = "$PAI_DEFAULT_FS_URI/HOME/code"
-    data_dir = "/HOME/data"
-    tasks = [TaskRole("main", "sh code/train.sh")]
-
-
-class Sweep(luigi.WrapperTask):
-    def requires(self):
-        return [Train(f"HOME-{number}") for number in range(4)]
-"""
 
 TRAIN = """
 set -e
@@ -63,7 +41,9 @@ def project(tmp_path: Path, home: str) -> Path:
     folder = tmp_path / "project"
     (folder / "src" / "lib").mkdir(parents=True)
     (folder / "extra").mkdir()
-    (folder / "pipeline.py").write_text(PIPELINE.replace("HOME", home))
+    (folder / "pipeline.py").write_text(
+        (PROGRAMS / "uploading_pipeline.py").read_text().replace("HOME", home)
+    )
     (folder / "src" / "train.sh").write_text(TRAIN)
     (folder / "src" / "lib" / "words").write_text("words\n")
     (folder / "extra" / "more").write_text("more\n")
@@ -91,10 +71,6 @@ def sends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Upload, "send", spy)
     return moved
-
-
-def jobs_of(cluster, name: str) -> list[str]:
-    return sorted(row["name"] for row in cluster.jobs() if row["name"].startswith(name))
 
 
 @pytest.fixture

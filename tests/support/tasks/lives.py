@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,13 @@ def lives(section: str) -> pytest.MarkDecorator:
     """Run a test for each case of ``tests/data/tasks/SECTION.yaml``: a sentence, and its steps."""
     cases = yaml.safe_load((ROOT / "tests" / "data" / "tasks" / f"{section}.yaml").read_text("utf-8"))
     return pytest.mark.parametrize("steps", [pytest.param(steps, id=name) for name, steps in cases.items()])
+
+
+def _job_with(task: Train, base: type[Train], fields: dict[str, Any]) -> Any:
+    job = base.job(task)
+    for name, value in fields.items():
+        setattr(job, name, value)
+    return job
 
 
 class Life:
@@ -55,10 +63,15 @@ class Life:
         self._task = self._kind(**parameters)
 
     def define(self, attributes: dict[str, Any]) -> None:
-        """Give the class of the task attributes, ``command`` for that of its role; make the task anew."""
+        """Give the class of the task attributes, and make the task anew.
+
+        ``command`` is that of its role, ``job_fields`` are set in its job.
+        """
         about = {"__module__": self._kind.__module__, **attributes}
         if "command" in about:
             about["tasks"] = [TaskRole("main", about.pop("command"), 2)]
+        if fields := about.pop("job_fields", None):
+            about["job"] = partialmethod(_job_with, self._kind, fields)
         self._kind = type(self._kind.__name__, (self._kind,), about)
         self.task({})
 
@@ -123,6 +136,9 @@ class Life:
 
     def complete(self, expected: bool | str) -> None:  # noqa: FBT001  as in the file
         self._ends(self._task.complete, expected)
+
+    def result(self, expected: dict[str, Any] | str) -> None:
+        self._ends(lambda: self._task.result() == expected, expected if isinstance(expected, str) else True)
 
     def forecast(self, expected: list[Any] | str) -> None:
         """Compare state and number, and how the reason begins; or the error."""

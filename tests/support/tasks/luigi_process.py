@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import luigi.configuration
+from places import PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,37 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Result", "environment", "run_pipeline", "start_worker", "write_config"]
 
 _LIMIT = 150.0  # seconds
-
-_PIPELINE = """
-import json
-import sys
-
-import luigi
-
-from luigi_pai import PaiTask, TaskRole
-
-
-class Train(PaiTask):
-    name = luigi.Parameter()
-    image = "x"
-    tasks = [TaskRole("main", "true")]
-
-
-class All(luigi.WrapperTask):
-    count = luigi.IntParameter()
-
-    def requires(self):
-        return [Train(name=f"train-{number}") for number in range(self.count)]
-
-
-if __name__ == "__main__":
-    what, count, workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    wrapper = All(count=count)
-    complete = wrapper.complete() if what == "complete" else None
-    tasks = wrapper.requires() if what == "apart" else [wrapper]
-    done = luigi.build(tasks, workers=workers, local_scheduler=True, log_level="INFO")
-    print(json.dumps({"done": done, "complete": complete}))
-"""
 
 
 @dataclass(frozen=True)
@@ -121,8 +91,7 @@ def run_pipeline(
         count: of tasks.
         workers: of Luigi, forked.
     """
-    script = folder / "pipeline.py"
-    script.write_text(_PIPELINE)
+    script = PROGRAMS / "many_trains.py"
     config = write_config(folder, openpai, worker={"wait_interval": "0.2"})
     started = time.monotonic()
     process = subprocess.Popen(

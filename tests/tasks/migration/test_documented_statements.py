@@ -14,59 +14,10 @@ from places import ROOT
 from process_state import install_clock
 from train_task import Train, build
 
-from luigi_pai import HdfsTarget, PaiProtocolTask, PaiTask, Port, TaskRole
+from luigi_pai import HdfsTarget, PaiProtocolTask
 
 FOLDER = ROOT / "tests" / "data" / "tasks"
-PLAIN = json.loads((FOLDER / "documented_job.json").read_text("utf-8"))
 PROTOCOL = (FOLDER / "documented_protocol.yaml").read_text("utf-8")
-
-
-def test_what_a_task_does_not_say_is_left_out_or_has_its_default(pai):
-    """No folders, no account of a registry, any GPU."""
-
-    class Plain(PaiTask):
-        name = "plain"
-        image = "openpai/pai.example.sklearn"
-        tasks = [TaskRole("main", "true")]
-
-    Plain().run()
-    assert pai.jobs["plain"].config == PLAIN
-    assert list(pai.jobs["plain"].config) == list(PLAIN)
-
-
-def test_roles_of_a_distributed_training(pai):
-    """Each has its own instances, resources and ports; a command names variables of the container."""
-    serve = "python serve.py --hosts $PAI_TASK_ROLE_ps_HOST_LIST"
-
-    class Distributed(PaiTask):
-        name = "distributed"
-        image = "registry.example/tensorflow:latest"
-        data_dir = "/data/training"
-        code_dir = "/code/example"
-        virtual_cluster = "gpu-cluster"
-        gpu_type = "K80"
-        retry_count = 3
-
-        @property
-        def tasks(self):
-            ports = [Port(label="web", begin_at=8080, port_number=1)]
-            work = {"taskNumber": 4, "cpuNumber": 8, "memoryMB": 16384, "gpuNumber": 2, "portList": ports}
-            return [
-                TaskRole("ps", serve, taskNumber=2, cpuNumber=4, memoryMB=4096, shmMB=64, gpuNumber=0),
-                TaskRole(name="worker", command="python work.py", **work),
-            ]
-
-    assert build(Distributed())
-    sent = pai.jobs["distributed"].config
-    about = ("dataDir", "codeDir", "virtualCluster", "gpuType", "retryCount")
-    assert [sent[field] for field in about] == ["/data/training", "/code/example", "gpu-cluster", "K80", 3]
-    assert "authFile" not in sent
-    keys = ("name", "taskNumber", "cpuNumber", "memoryMB", "shmMB", "gpuNumber", "portList")
-    assert [[role[key] for key in keys] for role in sent["taskRoles"]] == [
-        ["ps", 2, 4, 4096, 64, 0, []],
-        ["worker", 4, 8, 16384, 64, 2, [{"label": "web", "beginAt": 8080, "portNumber": 1}]],
-    ]
-    assert sent["taskRoles"][0]["command"] == serve
 
 
 @pytest.mark.parametrize(("keys", "expiration"), [({}, 3600), ({"expiration": 600}, 600)])
@@ -113,7 +64,6 @@ def test_run_and_complete_may_be_overridden(pai):
     assert not Own().complete()
     assert pai.calls == []
     assert build(Own())
-    assert done == ["before", "after"]
     assert pai.posts() == ["train"]
     asked = len(pai.calls)
     assert build(Own())

@@ -17,7 +17,7 @@ import luigi.task_register
 import pytest
 import responses
 import yaml
-from places import ROOT
+from places import PROGRAMS, ROOT
 
 if TYPE_CHECKING:
     import requests
@@ -28,48 +28,6 @@ OLD, NEW = "luigi.contrib.pai", "luigi_pai"
 API = "http://127.0.0.1:9186/api/v1"  # what both take when there is no luigi.cfg
 LOGIN, SUBMIT, LOOK = "POST /token", "POST /jobs", "GET /jobs/train"
 
-PIPELINE = """
-import luigi
-import requests
-
-from MODULE import PaiTask, Port, TaskRole
-
-
-class Train(PaiTask):
-    name = "train"
-    image = "openpai/pai.example.sklearn"
-    virtual_cluster = "spark"
-    tasks = [TaskRole("test", "cd scikit-learn/benchmarks && python bench_mnist.py", memoryMB=4096)]
-
-
-class Evaluate(PaiTask):
-    name = "evaluate"
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("test", "python evaluate.py")]
-
-    def requires(self):
-        return Train()
-
-
-class Refused(PaiTask):
-    name = "train"
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("my-role", "python train.py")]
-
-
-def run(): return Train().run()
-def complete(): return Train().complete()
-def build(): return luigi.build([Train()], local_scheduler=True, log_level="CRITICAL")
-def build_both(): return luigi.build([Evaluate()], local_scheduler=True, log_level="CRITICAL")
-def run_refused(): return Refused().run()
-
-
-def status_of_error():
-    try:
-        run()
-    except requests.HTTPError as error:
-        return error.response.status_code
-"""
 
 # ---------------------------------------------------------------- what is mocked
 
@@ -129,7 +87,7 @@ def pipeline_of(module: str) -> str:
         + textwrap.indent('name = "train"\nimage = "python"\n' + body, "    ")
         for number, body in enumerate(CASES["jobs"].values())
     ]
-    return "\n\n\n".join([PIPELINE.strip(), *jobs]).replace("MODULE", module)
+    return "\n\n\n".join([(PROGRAMS / "contrib_pipeline.py").read_text(), *jobs]).replace("MODULE", module)
 
 
 # ---------------------------------------------------------------- one process for each module

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import luigi
 import pytest
 import responses
@@ -26,25 +24,6 @@ def test_by_default_a_run_makes_one_attempt(pai, monkeypatch):
         Train().run()
     assert str(caught.value).endswith("\n  run the task again to submit the job again")
     assert pai.posts() == ["train"]
-
-
-def test_the_error_says_how_many_attempts_were_made(pai, caplog):
-    """And each failure before is logged, with what happens next."""
-    pai.plan = {"ends_as": "FAILED", "exit_code": 1}
-    with caplog.at_level(logging.WARNING, "luigi-interface"), pytest.raises(PaiJobFailed) as caught:
-        Train().run()
-    assert pai.posts() == ["train", "train__attempt2", "train__attempt3"]
-    assert str(caught.value).startswith("job 'train__attempt3' ended as FAILED with exit code 1")
-    assert str(caught.value).endswith(
-        "\n  attempt 3 of 3 of this run, the last one: there are no more (max_attempts); "
-        "run the task again to submit the job again"
-    )
-    told = [message for message in caplog.messages if message.startswith("job 'train")]
-    assert [message.splitlines()[-1] for message in told] == [
-        f"  attempt {number} of 3 of this run; the job is submitted again" for number in (1, 2)
-    ]
-    with pytest.raises(PaiJobFailed, match="'train__attempt6' ended"):
-        Train().run()
 
 
 @pytest.mark.slow

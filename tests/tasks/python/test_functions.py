@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
+import shutil
 import subprocess
 import sys
 import threading
 
 import luigi
 import pytest
-from places import ROOT
+from places import PROGRAMS, ROOT
 from python_clusters import on
 from python_functions import (
     Locked,
@@ -183,31 +184,12 @@ def test_several_threads_may_wait_for_one_result(cluster, settings_of_call, run_
     assert found == [9, 9, 9, 9]
 
 
-SCRIPT = """
-import sys
-import pipes  # the module beside the script, and not that of the standard library
-from luigi_pai import Cluster
-
-class Model:
-    def __init__(self, weight):
-        self.weight = weight
-
-url, user, password, python, run_id = sys.argv[1:]
-cluster = Cluster(url, user, password=password)
-data = [{"a", "b", "c", "d"}, {"x": 1, "y": (2, Model(3))}]
-job = cluster.call(lambda values, run: sorted(values[0]), data, run_id, image="python:3", python=python)
-assert cluster.call(pipes.ordered, "ba", image="python:3", python=python).result() == ["a", "b"]
-print(job.name, job.result())
-"""
-
-
 @pytest.mark.slow
 @on_v2
 def test_two_processes_that_call_the_same_have_one_job(any_cluster, bare_python, run_id, tmp_path):
     """Whatever the seed of their hashes is, and whoever is first."""
-    script = tmp_path / "script.py"
+    script = shutil.copy(PROGRAMS / "calling.py", tmp_path)
     (tmp_path / "pipes.py").write_text("def ordered(values):\n    return sorted(values)\n")
-    script.write_text(SCRIPT)
     server = any_cluster.server
     words = [sys.executable, script, server.url, server.username, server.password, bare_python, run_id]
 

@@ -4,56 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 from click.testing import CliRunner
+from places import PROGRAMS
 
 from luigi_pai.cli import main
-
-MODULE = """
-import luigi
-from luigi.parameter import ParameterVisibility
-from luigi_pai import PaiProtocolTask, PaiPythonTask, PaiTask, TaskRole
-
-TABLE = {"a": [1, 2]}
-
-def helper(task):
-    return task.rate
-
-class PayloadFit(PaiPythonTask):
-    rate = luigi.FloatParameter()
-    key = luigi.Parameter(default="s3cret-key", visibility=ParameterVisibility.PRIVATE)
-    image = "x"
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.url = "x/" + self.key
-
-    def work(self):
-        return {"rate": helper(self), "table": TABLE, "url": self.url}
-
-class PayloadLeaking(PayloadFit):
-    def work(self):
-        return {"url": f"{'s3cret-key'}"}
-
-class PayloadSends(PaiTask):
-    name = image = "x"
-    uploads = {"code": "/Data/code"}
-    tasks = [TaskRole("main", "true")]
-
-class PayloadBare(PayloadSends):
-    uploads = {}
-
-class PayloadProtocol(PaiProtocolTask):
-    protocol = "job.yaml"
-"""
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """A folder with a module, which is imported once: Luigi knows the classes of each import."""
     folder = tmp_path_factory.mktemp("sends")
-    (folder / "sends.py").write_text(MODULE)
+    shutil.copy(PROGRAMS / "sends.py", folder)
     (folder / "code").mkdir()
     (folder / "code" / "train.py").write_text("x" * 1200)
     return folder

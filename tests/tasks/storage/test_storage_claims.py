@@ -7,35 +7,7 @@ import json
 import pytest
 from chaos import processes
 from luigi_process import write_config
-
-ROUNDS = 100
-
-PROGRAM = """
-import json
-import os
-import sys
-import time
-
-from train_task import Train
-
-from luigi_pai.tasks.task_work import TaskWork
-from luigi_pai.work.evidence import Evidence
-
-me = sys.argv[1]
-other = "b" if me == "a" else "a"
-held = []
-for number in range(ROUNDS):
-    name = f"train-{number}"
-    evidence = Evidence(TaskWork(Train(name=name)))
-    with open(f"at-{me}-{number}", "w"):
-        pass
-    while not os.path.exists(f"at-{other}-{number}"):
-        time.sleep(0)
-    claim = evidence.claim(1, name)
-    held.append([evidence.is_mine, claim.token, evidence.last().token])
-with open(f"held-{me}.json", "w") as file:
-    json.dump(held, file)
-"""
+from places import PROGRAMS
 
 
 @pytest.mark.slow
@@ -43,10 +15,10 @@ def test_of_two_processes_one_has_the_claim(pai, storage, settings, tmp_path):
     """They are on two machines, and meet a hundred times; both know whose claim it is."""
     settings(storage_path=storage)
     write_config(tmp_path)
-    script = tmp_path / "program.py"
-    script.write_text(PROGRAM.replace("ROUNDS", str(ROUNDS)))
     both = [
-        processes.start(name, tmp_path, tmp_path / f"log-{name}", script, state=f"state-{name}")
+        processes.start(
+            name, tmp_path, tmp_path / f"log-{name}", PROGRAMS / "claiming.py", state=f"state-{name}"
+        )
         for name in "ab"
     ]
     for process in both:

@@ -13,14 +13,7 @@ from pipelines import new_process
 from protocols import protocol
 from train_task import Command
 
-from luigi_pai import (
-    HdfsTarget,
-    PaiJobFailed,
-    PaiJobForgotten,
-    PaiProtocolTask,
-    PaiPythonTask,
-)
-from luigi_pai.files.storage.volume import MountedVolume
+from luigi_pai import HdfsTarget, PaiJobFailed, PaiJobForgotten, PaiProtocolTask, PaiPythonTask
 
 pytestmark = pytest.mark.slow
 on_v2 = pytest.mark.parametrize("storage_pai", ["v2"], indirect=True)
@@ -129,15 +122,8 @@ def test_an_empty_flag_does_not_count_for_a_task_that_was_never_submitted(root):
 
 
 @on_v2
-def test_four_hundred_files_are_sent_once(root, tmp_path, monkeypatch):
+def test_four_hundred_files_are_sent_once(root, tmp_path, used):
     """The second run sends what has changed, and looks at folders rather than at files."""
-    done, do = [], MountedVolume._do
-
-    def note(self, operation, path, work):
-        done.append(operation)
-        return do(self, operation, path, work)
-
-    monkeypatch.setattr(MountedVolume, "_do", note)
     source = tmp_path / "data"
     for number in range(400):
         file = source / f"part{number % 20}" / f"{number}.txt"
@@ -151,13 +137,12 @@ def test_four_hundred_files_are_sent_once(root, tmp_path, monkeypatch):
 
     count = 'cat $(find "$PAI_DATA_DIR" -name "*.txt") | sort -n | md5sum > $PAI_OUTPUT_DIR/sum'
     Count(name, count).run()
-    first = len(done)
-    assert first < 3 * 400 + 200
+    assert used.total() < 3 * 400 + 200
     (source / "part3" / "3.txt").write_text("changed\n")
-    done.clear()
+    used.clear()
     Count(f"{name}-2", count).run()
-    assert len(done) < 120, len(done)
-    assert done.count("RENAME") < 8
+    assert used.total() < 120, used
+    assert used["RENAME"] < 8
     assert (root / name / "data" / "part3" / "3.txt").read_text() == "changed\n"
     sums = [(root / each / "output" / "sum").read_text() for each in (name, f"{name}-2")]
     assert sums[0] != sums[1]

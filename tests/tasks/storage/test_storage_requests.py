@@ -12,7 +12,6 @@ from train_task import Train
 from luigi_pai import PaiJobFailed, reset_clusters
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.status import JobState
-from luigi_pai.files.storage.volume import MountedVolume
 from luigi_pai.tasks.task_work import TaskWork
 from luigi_pai.work.evidence import Evidence
 
@@ -56,19 +55,6 @@ def finish(pai, name: str) -> None:
     claim = evidence.claim(1, name)
     evidence.flag.add(name, submitted_here=True)
     evidence.end(claim, Entry(1, name, SimpleNamespace(state=JobState.SUCCEEDED)))
-
-
-@pytest.fixture
-def used(monkeypatch):
-    """How often each operation was done on the mount."""
-    used, do = Counter(), MountedVolume._do
-
-    def note(self, operation, path, work):
-        used[operation] += 1
-        return do(self, operation, path, work)
-
-    monkeypatch.setattr(MountedVolume, "_do", note)
-    return used
 
 
 @pytest.mark.usefixtures("storage")
