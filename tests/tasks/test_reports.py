@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import Mock
 
 import pytest
 from clocks import MovableClock
@@ -25,10 +26,21 @@ def hdfs(cluster):
     return WebHdfs.from_config()
 
 
-def write(hdfs, path, *values, end="\n"):
+def write(hdfs, folder, name, *values, end="\n"):
+    """Write the file of reports of a container: dicts, or lines as they are."""
     text = "\n".join(json.dumps(each) if isinstance(each, dict) else each for each in values) + end
-    with hdfs.open_writer(path) as file:
+    with hdfs.open_writer(f"{folder}/_reports/{name}.jsonl") as file:
         file.write(text.encode())
+
+
+def report(time, attempt=1, **values):
+    return {"time": time, "attempt": attempt, **values}
+
+
+@pytest.fixture
+def folder():
+    """An output folder that no other test has."""
+    return f"/{unique()}"
 
 
 def newest(hdfs, folder, job="train"):
@@ -68,85 +80,64 @@ def test_luigis_page_shows_the_last_report_while_the_job_runs(
     assert 75 in percentages
 
 
-def test_the_newest_line_of_all_tasks_counts(hdfs):
-    folder = f"/{unique()}"
-    write(
-        hdfs, f"{folder}/_reports/worker-0.jsonl", *({"time": n, "attempt": 1, "step": n} for n in range(500))
-    )
-    write(
-        hdfs,
-        f"{folder}/_reports/worker-1.jsonl",
-        {"time": 700, "attempt": 1, "step": 7, "steps": 70, "note": "a"},
-    )
-    report = newest(hdfs, folder)
-    assert shown(report) == "step=7 note=a"
-    assert percentage_of(report) == 10
+def test_the_newest_line_of_all_tasks_counts(hdfs, folder):
+    write(hdfs, folder, "worker-0", *(report(number, step=number) for number in range(500)))
+    write(hdfs, folder, "worker-1", report(700, step=7, steps=70, note="a"))
+    found = newest(hdfs, folder)
+    assert shown(found) == "step=7 note=a"
+    assert percentage_of(found) == 10
 
 
-def test_lines_of_other_submissions_and_broken_ones_do_not_count(hdfs):
+def test_lines_of_other_submissions_and_broken_ones_do_not_count(hdfs, folder):
     """A line that is being written is read the next time."""
-    folder = f"/{unique()}"
-    write(hdfs, f"{folder}/_reports/a-0.jsonl", {"time": 900, "attempt": 1, "step": 9})
-    write(hdfs, f"{folder}/_reports/a-1.jsonl", "not json")
-    write(hdfs, f"{folder}/_reports/a-2.jsonl", {"time": 100, "attempt": 2, "step": 1}, '{"time": 1', end="")
-    write(hdfs, f"{folder}/_reports/a-3.jsonl", "", end="")
-    write(hdfs, f"{folder}/_reports/a-4.jsonl", {"time": 950, "attempt": "2", "step": 8})
-    write(hdfs, f"{folder}/_reports/a-5.jsonl", "[" * 3000)
+    write(hdfs, folder, "a-0", report(900, step=9))
+    write(hdfs, folder, "a-1", "not json")
+    write(hdfs, folder, "a-2", report(100, 2, step=1), '{"time": 1', end="")
+    write(hdfs, folder, "a-3", "", end="")
+    write(hdfs, folder, "a-4", report(950, "2", step=8))
+    write(hdfs, folder, "a-5", "[" * 3000)
     assert shown(newest(hdfs, folder, "train__attempt2")) == "step=1"
     assert newest(hdfs, folder, "train__attempt3") is None
 
 
-def test_a_folder_without_reports(hdfs, caplog):
+def test_a_folder_without_reports(hdfs, folder, caplog):
     """Most jobs report nothing, which is not logged every ten seconds; Luigi logs DEBUG by default."""
     caplog.set_level("DEBUG", "luigi-interface")
-    assert newest(hdfs, f"/{unique()}") is None
+    assert newest(hdfs, folder) is None
     assert "reports" not in caplog.text
 
 
 def test_reports_that_cannot_be_read_are_logged_once(hdfs, caplog, monkeypatch):
+    """They are asked for once in ten seconds."""
     caplog.set_level("DEBUG", "luigi-interface")
-
-    def listdir(*_, **__):
-        raise HdfsError("HDFS is in safe mode")
-
+    clock, listdir = MovableClock(), Mock(side_effect=HdfsError("HDFS is in safe mode"))
     monkeypatch.setattr(hdfs, "listdir", listdir)
-    clock = MovableClock()
     found = Reports(hdfs, "/a", clock, lambda *_: None)
-    for _ in range(3):
-        clock.advance(reports.INTERVAL)
+    for _ in range(31):
         assert found.newest("train") is None
+        clock.advance(1.0)
+    assert listdir.call_count == 3
     assert caplog.text.count("Job train: its reports cannot be read: HDFS is in safe mode") == 1
 
 
-def test_hdfs_is_asked_once_in_ten_seconds(hdfs, monkeypatch):
-    clock, calls = MovableClock(), []
-    monkeypatch.setattr(hdfs, "listdir", lambda *_, **__: calls.append(1) or iter([]))
-    found = Reports(hdfs, "/a", clock, lambda *_: None)
-    for _ in range(31):
-        found.newest("train")
-        clock.advance(1.0)
-    assert len(calls) == 3
-
-
 @pytest.mark.slow
-def test_a_job_of_many_tasks_costs_a_few_requests(hdfs, monkeypatch):
+def test_a_job_of_many_tasks_costs_a_few_requests(hdfs, folder, monkeypatch):
     """Of the files that were changed last."""
-    folder = f"/{unique()}"
     for number in range(20):
-        write(hdfs, f"{folder}/_reports/a-{number}.jsonl", {"time": number, "attempt": 1, "step": number})
+        write(hdfs, folder, f"a-{number}", report(number, step=number))
     opened, at = [], hdfs.at
     monkeypatch.setattr(hdfs, "at", lambda path: opened.append(path) or at(path))
     assert shown(newest(hdfs, folder)) == "step=19"
     assert len(opened) == 9  # with the listing
 
 
-def test_progress_without_other_values(hdfs):
-    folder, clock, shown = f"/{unique()}", MovableClock(), []
-    write(hdfs, f"{folder}/_reports/a-0.jsonl", {"time": 1, "attempt": 1, "progress": 0.5})
-    found = Reports(hdfs, folder, clock, lambda *call: shown.append(call))
+def test_progress_without_other_values(hdfs, folder):
+    clock, calls = MovableClock(), []
+    write(hdfs, folder, "a-0", report(1, progress=0.5))
+    found = Reports(hdfs, folder, clock, lambda *call: calls.append(call))
     clock.advance(reports.INTERVAL)
     found.show("train", "train: RUNNING")
-    assert shown == [("set_status_message", "train: RUNNING"), ("set_progress_percentage", 50)]
+    assert calls == [("set_status_message", "train: RUNNING"), ("set_progress_percentage", 50)]
 
 
 @pytest.mark.parametrize(

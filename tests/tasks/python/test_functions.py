@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -280,6 +281,7 @@ def test_what_the_result_does_not_depend_on_is_not_in_the_name(nowhere, monkeypa
 
 # mistakes
 
+LOCK = threading.Lock()
 
 MISTAKES = [  # function, arguments, settings besides the image, a part of the error
     (3.5, (), {}, "function: 3.5 is not a function: write call(fit, 0.1), not call(fit(0.1))"),
@@ -317,30 +319,42 @@ def test_a_missing_cloudpickle_is_named(nowhere, monkeypatch):
         nowhere.call(added, 1, image="python:3")
 
 
-def test_map_checks_all_before_the_first_is_sent(nowhere):
+PAIRS = "a list for each argument, as in map(scaled, [0.1, 0.2], [10, 20]) or map(scaled, *zip(*pairs))"
+BOTH = "the same for all calls, or map(added, ..., [3, 4]), one for each"
+MAPS = [  # function, lists, settings besides the image, the error
+    (added, ([1, LOCK],), {}, SpecError, "cannot pickle '_thread.lock'"),
+    (added, (0.1,), {}, TypeError, "calls a function for each element of a list: write [0.1]"),
+    (added, ([1, 2], [1]), {}, ValueError, "shorter"),
+    (added, ([1, 2],), {"name": "one"}, SpecError, "name: is the same for all calls of map(); leave it out"),
+    (
+        added,
+        (),
+        {"kwargs": {"first": 1}},
+        TypeError,
+        "list of values: write map(fit, [0.1, 0.2], ...), without",
+    ),
+    (
+        scaled,
+        ([(1, "x")] * 2,),
+        {},
+        SpecError,
+        f"argument: 'run_id'; a tuple is one argument: give map() {PAIRS}",
+    ),
+    (added, ([1, 2],), {"second": [3, 4]}, SpecError, f"write kwargs={{'second': [3, 4]}}, {BOTH}"),
+]
+
+
+@pytest.mark.parametrize(("function", "lists", "more", "error", "text"), MAPS)
+def test_map_checks_all_before_the_first_is_sent(nowhere, function, lists, more, error, text):
     """Lengths and names, too."""
-    with pytest.raises(SpecError, match=r"cannot pickle '_thread.lock'"):
-        nowhere.map(added, [1, threading.Lock()], image="python:3")
-    with pytest.raises(TypeError, match=r"calls a function for each element of a list: write \[0\.1\]$"):
-        nowhere.map(added, 0.1, image="python:3")
+    with pytest.raises(error, match=re.escape(text)):
+        nowhere.map(function, *lists, image="python:3", **more)
+
+
+def test_a_function_is_not_submitted(nowhere):
+    """But called."""
     with pytest.raises(TypeError, match=r"is not a job: a function runs as one with call\(\), such as call"):
         nowhere.submit(added)
-    with pytest.raises(ValueError, match="shorter"):
-        nowhere.map(added, [1, 2], [1], image="python:3")
-    with pytest.raises(SpecError, match=r"name: is the same for all calls of map\(\); leave it out"):
-        nowhere.map(added, [1, 2], image="python:3", name="one")
-    with pytest.raises(
-        TypeError, match=r"needs a list of values: write map\(fit, \[0\.1, 0\.2\], \.\.\.\), without"
-    ):
-        nowhere.map(added, kwargs={"first": [1, 2]}, image="python:3")
-    pairs = r"a list for each argument, as in map\(scaled, \[0\.1, 0\.2\], \[10, 20\]\) or map\(scaled, \*zip"
-    with pytest.raises(
-        SpecError, match=rf"argument: 'run_id'; a tuple is one argument: give map\(\) {pairs}"
-    ):
-        nowhere.map(scaled, [(1, "x"), (2, "x")], image="python:3")
-    both = r"the same for all calls, or map\(added, \.\.\., \[3, 4\]\), one for each$"
-    with pytest.raises(SpecError, match=rf"write kwargs=\{{'second': \[3, 4\]\}}, {both}"):
-        nowhere.map(added, [1, 2], image="python:3", second=[3, 4])
 
 
 def test_a_result_that_is_not_there_is_an_error(nowhere, monkeypatch):
