@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import time
+from unittest.mock import Mock
 
 import luigi
 import pytest
@@ -56,14 +57,10 @@ def kill_worker(pai, monkeypatch, task, at="api.watching.Watcher.step") -> None:
     """Run a task whose worker dies right after the submission, or in another function."""
     pai.plan = {"runs_for": HOUR}
     with monkeypatch.context() as patch:
-        patch.setattr(f"luigi_pai.{at}", _die)
+        patch.setattr(f"luigi_pai.{at}", Mock(side_effect=_KilledError))
         with pytest.raises(_KilledError):
             task.run()
     pai.plan = {}
-
-
-def _die(*_):
-    raise _KilledError
 
 
 class _KilledError(BaseException):

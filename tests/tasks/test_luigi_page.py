@@ -9,7 +9,6 @@ import luigi
 import luigi.configuration
 import luigi.scheduler
 import luigi.worker
-import pytest
 from luigi.cmdline_parser import CmdlineParser
 from train_task import Train
 
@@ -36,22 +35,18 @@ def test_a_running_task_keeps_its_stop_button(pai):
         assert running.result(20)
 
 
-@pytest.mark.parametrize("said", ["configuration", "command line"])
-def test_without_a_page_no_queue_is_opened_for_each_task(said):
+def test_without_a_page_no_queue_is_opened_for_each_task():
     """A queue is two open files for each job in flight, and with the local scheduler nobody could use it."""
     assert Train().accepts_messages
-    if said == "configuration":
-        config = luigi.configuration.get_config()
-        config.set("core", "local_scheduler", "true")
-        try:
-            assert not Train().accepts_messages
-        finally:
-            config.remove_section("core")
-    else:
-        with CmdlineParser.global_instance(["PageTrain", "--local-scheduler"]):
-            assert not PageTrain().accepts_messages
-        with CmdlineParser.global_instance(["PageTrain"]):
-            assert PageTrain().accepts_messages
+    config = luigi.configuration.get_config()
+    config.set("core", "local_scheduler", "true")
+    try:
+        assert not Train().accepts_messages
+    finally:
+        config.remove_section("core")
+    for words in ([], ["--local-scheduler"]):
+        with CmdlineParser.global_instance(["PageTrain", *words]):
+            assert PageTrain().accepts_messages is not bool(words)
 
 
 def test_the_settings_are_read_once_for_many_tasks(pai, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 from lives import Life, lives
 from process_state import forget
@@ -42,10 +44,7 @@ def cluster(pai, hdfs, settings):  # noqa: ARG001  it is there
 def interrupted_after(pai, hours: float, task) -> None:
     """Run a task in a process that ends after some hours."""
 
-    def interrupt():
-        raise KeyboardInterrupt
-
-    pai.clock.call_later(hours * HOUR, interrupt)
+    pai.clock.call_later(hours * HOUR, Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         task.run()
     forget()

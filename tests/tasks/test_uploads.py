@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from local_client import unique
@@ -115,12 +116,9 @@ def test_a_job_that_runs_is_taken_over_without_sending(cluster, home, project, s
     class Slow(Command):
         uploads = {str(project / "src"): f"/{home}/code"}
 
-    def interrupted(_watcher):
-        raise KeyboardInterrupt
-
     task = Slow(home, "sleep 1")
     with pytest.MonkeyPatch.context() as killed:
-        killed.setattr(Watcher, "step", interrupted)
+        killed.setattr(Watcher, "step", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             task.run()
     new_process()

@@ -150,10 +150,12 @@ def fit(tmp_path):
 
 
 @pytest.mark.parametrize("calls", [("complete", "run"), ("result",)], ids=["run", "result"])
-def test_a_python_task_of_another_module_is_not_taken_for_this_one(pai, place, hdfs_result, fit, calls):
+def test_a_python_task_of_another_module_is_not_taken_for_this_one(request, pai, place, fit, calls):
     """Same class name, same parameters, so the same job name: an error, and no result."""
     fit("first_module", "one")().run()
-    hdfs_result(place)
+    if place == "hdfs":
+        (output,) = request.getfixturevalue("hdfs").glob("Fit*/output")
+        (output / "metrics.json").write_text('{"project": "one"}')
     other = fit("second_module", "two")()
     for call in calls:
         with pytest.raises(PaiError) as caught:
@@ -173,15 +175,3 @@ def test_a_module_that_is_run_as_a_script_is_the_same_work(pai, fit, tmp_path, m
         task = fit(module, "one")()
         assert build(task)
     assert len(pai.posts()) == 1
-
-
-@pytest.fixture
-def hdfs_result(request):
-    """Write what a job has left in its output folder on HDFS."""
-
-    def write(place: str) -> None:
-        if place == "hdfs":
-            (output,) = request.getfixturevalue("hdfs").glob("Fit*/output")
-            (output / "metrics.json").write_text('{"project": "one"}')
-
-    return write

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import luigi
 import pytest
@@ -194,11 +195,8 @@ def test_a_section_that_is_changed_is_another_cluster(gpu2, cluster, further, na
 def test_a_name_without_a_section(name):
     """One error, before anything is sent."""
     text = r"cluster 'gpu3' is not in luigi\.cfg: .* it has \[OpenPai\], \[OpenPai:gpu2\]$"
-    for use in (
-        Anywhere(name=name, cluster="gpu3").run,
-        Anywhere(name=name, cluster="gpu3").complete,
-        HdfsTarget("/x", cluster="gpu3").exists,
-    ):
+    task = Anywhere(name=name, cluster="gpu3")
+    for use in (task.run, task.complete, HdfsTarget("/x", cluster="gpu3").exists):
         with pytest.raises(ConfigError, match=text):
             use()
 
@@ -244,29 +242,19 @@ def test_a_task_is_moved_while_its_job_is_not_done(gpu2, cluster, further, name)
     further("gpu2", webhdfs_url=cluster.webhdfs_url, fs_uri=cluster.fs_uri)
     cluster.script_jobs(job=name, after=None)
     first = OpenPai.current().cluster()
-    _left_running(name)
+    task = Anywhere(name=name)
+    task.set_status_message = Mock(side_effect=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        task.run()
     with pytest.raises(PaiJobForgotten) as caught:
         Anywhere(name=name, cluster="gpu2").run()
-    said = str(caught.value)
     where = (
         f"was submitted to {cluster.url} less than an hour ago by 'admin', and {gpu2.url} does not know it"
     )
-    assert where in said
-    assert "luigi-pai put --cluster gpu2 _SUCCESS '$PAI_DEFAULT_FS_URI/" in said
+    assert where in str(caught.value)
+    assert "luigi-pai put --cluster gpu2 _SUCCESS '$PAI_DEFAULT_FS_URI/" in str(caught.value)
     assert names(gpu2, name) == []
     further("gpu2", on_forgotten="submit")
     Anywhere(name=name, cluster="gpu2").run()
     assert names(gpu2, name) != []
     first.stop(name)
-
-
-def _left_running(name: str) -> None:
-    """Submit a job on [OpenPai], and give up watching it."""
-
-    def interrupted(_status: str) -> None:
-        raise KeyboardInterrupt
-
-    task = Anywhere(name=name)
-    task.set_status_message = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        task.run()

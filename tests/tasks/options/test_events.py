@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import queue
 import signal
 import subprocess
 import threading
-import time
 
 import luigi
 import pytest
 from lives import Life, lives
+from local_client import unique
 from luigi_process import start_worker
 from train_task import Train
 
@@ -62,15 +61,16 @@ def test_a_job_that_waits_says_why_and_when_that_changes(local_pai_v1, as_settin
     as_settings(local_pai_v1)
     monkeypatch.setattr("luigi_pai.api.waiting._FIRST_AFTER", 0.0)
     monkeypatch.setattr("luigi_pai.api.waiting._AGAIN_AFTER", 0.2)
-    monkeypatch.setattr(Train, "tasks", [TaskRole("main", "true", gpuNumber=24, memoryMB=100)])
-    monkeypatch.setattr(Train, "queue_timeout", 1.5)
-    monkeypatch.setattr(Train, "virtual_cluster", "vc1")
+
+    class Waits(Train):
+        tasks = [TaskRole("main", "true", gpuNumber=24, memoryMB=100)]
+        queue_timeout = 1.5
+        virtual_cluster = "vc1"
+
     with pytest.raises(PaiJobFailed):
-        Train(name=f"waits-{os.getpid()}-{time.monotonic_ns()}").run()
-    waiting = [event for event in events if event[0] == "WAITING"]
-    assert len(waiting) == 1
-    assert "virtual cluster vc1 has" in waiting[0][3]
+        Waits(name=unique()).run()
     assert [event[0] for event in events] == ["SUBMITTED", "WAITING", "FAILED"]
+    assert "virtual cluster vc1 has" in events[1][3]
 
 
 @pytest.mark.usefixtures("pai")
@@ -98,7 +98,6 @@ def test_a_handler_that_raises_is_logged_and_hurts_nothing(pai, events, caplog):
 
 
 _PIPELINE = """
-import time
 from luigi_pai import PaiEvent, PaiTask
 from train_task import Train, build
 

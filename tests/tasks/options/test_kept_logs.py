@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from unittest.mock import Mock
 
 import pytest
 import requests
@@ -43,7 +44,7 @@ def kept(task, submission=None):
 def killed_before_logs(monkeypatch, task):
     """Run a task in a process that ends before it keeps the logs."""
     with monkeypatch.context() as patched:
-        patched.setattr(KeptLogs, "keep", lambda *_: (_ for _ in ()).throw(SystemExit))
+        patched.setattr(KeptLogs, "keep", Mock(side_effect=SystemExit))
         with pytest.raises(SystemExit):
             task.run()
     reset_clusters()

@@ -79,16 +79,17 @@ def test_what_is_refused(load, case):
         load(source, "checks").Job().job()
 
 
-def test_an_attribute_that_the_task_lacks_is_named():
+@pytest.mark.parametrize(
+    ("task", "problems"),
+    [
+        (Misspelt(), ["reads self.rat, which the task does not have (did you mean 'rate'?)"]),
+        (AnyAttribute(), []),
+        (Rich(run_id="a"), []),
+    ],
+)
+def test_an_attribute_that_the_task_does_not_have_is_named(task, problems):
     """Not one that the method sets, looks for, or that __getattr__ may give."""
-    task = Misspelt()
-    assert task._payload().reach.unknown(task) == [
-        "reads self.rat, which the task does not have (did you mean 'rate'?)"
-    ]
-    task = AnyAttribute()
-    assert task._payload().reach.unknown(task) == []
-    task = Rich(run_id="a")
-    assert task._payload().reach.unknown(task) == []
+    assert task._payload().reach.unknown(task) == problems
 
 
 def test_a_value_of_the_task_that_cannot_travel_is_named(settings):
@@ -230,17 +231,15 @@ def test_tasks_of_other_kinds_load_none_of_it():
 
 
 def test_a_missing_cloudpickle_says_what_to_install(monkeypatch):
-    for name in [
-        name for name in sys.modules if name.startswith("cloudpickle") or name == "luigi_pai.payload.file"
-    ]:
-        monkeypatch.delitem(sys.modules, name)
+    for name in [*sys.modules]:
+        if name.startswith("cloudpickle") or name == "luigi_pai.payload.file":
+            monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    message = "^PaiPythonTask needs cloudpickle here: pip install cloudpickle$"
     for method in (Small().job, Small().render, Small()._payload):
-        with pytest.raises(
-            ImportError, match=r"^PaiPythonTask needs cloudpickle here: pip install cloudpickle$"
-        ) as caught:
+        with pytest.raises(MissingPackage, match=message) as caught:
             method()
-        assert isinstance(caught.value, MissingPackage)
+        assert isinstance(caught.value, ImportError)
 
 
 def test_tasks_are_packed_by_several_threads_at_once(request):

@@ -31,6 +31,15 @@ from python_tasks import InImage
 class Job(InImage):
 """
 
+PACKED = """
+packages = ["mypkg", "single"]
+
+def work(self):
+    import single
+    from mypkg.net import size
+    return {"size": size(), "name": single.NAME}
+"""
+
 CLASS = """
 import luigi
 from luigi_pai import PaiPythonTask
@@ -73,21 +82,15 @@ def run_code(tmp_path, any_cluster):
 
     def run(place, *texts):
         config = write_config(tmp_path, any_cluster.section)
-        environ = {**environment(config), "IPYTHONDIR": str(tmp_path)}
+        source = IN_SHELL.format(cells=list(texts)) if place == "notebook" else "\n".join(texts)
         script = tmp_path / "script.py"
-        script.write_text(IN_SHELL.format(cells=list(texts)) if place == "notebook" else "\n".join(texts))
-        arguments = ["-"] if place == "prompt" else [str(script)]
-        given = script.read_text() if place == "prompt" else None
+        script.write_text(source)
         found = subprocess.run(
-            [sys.executable, *arguments],
-            input=given,
-            env=environ,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+            [sys.executable, "-" if place == "prompt" else script],
+            input=source if place == "prompt" else None,
+            env={**environment(config), "IPYTHONDIR": str(tmp_path)},
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
         assert found.returncode == 0, found.stderr
         return json.loads(found.stdout.splitlines()[-1])
 
@@ -150,23 +153,14 @@ def test_an_image_with_another_python_is_one_line(run_id, monkeypatch, tmp_path,
 
 
 @on(("v1", True), ("v2", False))
-def test_local_packages_are_sent_along(run_id, tmp_path, monkeypatch):
+def test_local_packages_are_sent_along(load, run_id, tmp_path, monkeypatch):
+    """One that has a module, and a module by itself."""
     (tmp_path / "mypkg").mkdir()
     (tmp_path / "mypkg" / "__init__.py").write_text("")
     (tmp_path / "mypkg" / "net.py").write_text("def size():\n    return 12\n")
     (tmp_path / "single.py").write_text("NAME = 'one'\n")
     monkeypatch.syspath_prepend(tmp_path)
-
-    class Packed(InImage):
-        packages = ["mypkg", "single"]
-
-        def work(self):
-            import single  # noqa: PLC0415  in the container
-            from mypkg.net import size  # noqa: PLC0415  as above
-
-            return {"size": size(), "name": single.NAME}
-
-    task = Packed(run_id=run_id)
+    task = load(HEAD + textwrap.indent(PACKED, "    ")).Job(run_id=run_id)
     task.run()
     assert task.result() == {"size": 12, "name": "one"}
 

@@ -2,7 +2,7 @@
 
 import luigi
 import requests
-from MODULE import PaiTask, TaskRole
+from MODULE import PaiTask, Port, TaskRole  # noqa: F401  the jobs of a test use it
 
 
 class Train(PaiTask):
