@@ -126,7 +126,6 @@ class WithClaims(Life):
 
 @lives("claims")
 def test_a_life(pai, hdfs, settings, caplog, monkeypatch, steps):
-    """As its sentence says."""
     WithClaims(hdfs, monkeypatch, pai, settings, caplog).play(steps)
 
 

@@ -12,15 +12,11 @@ from lives import Life, lives
 from luigi_process import start_worker
 from train_task import Train
 
-from luigi_pai import (
-    OpenPai,
-    PaiJobFailed,
-)
+from luigi_pai import OpenPai, PaiJobFailed
 
 
 @lives("giving_up")
 def test_a_life(pai, settings, caplog, steps):
-    """As its sentence says."""
     Life(pai, settings, caplog).play(steps)
 
 

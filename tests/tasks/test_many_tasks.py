@@ -64,7 +64,6 @@ class Many(Life):
 
 @lives("many_tasks")
 def test_a_life(pai, settings, caplog, steps):
-    """As its sentence says."""
     Many(pai, settings, caplog).play(steps)
 
 

@@ -113,7 +113,6 @@ class WithOutputs(Life):
 
 @lives("outputs")
 def test_a_life(request, pai, settings, caplog, tmp_path, steps):
-    """As its sentence says."""
     caplog.set_level(logging.INFO, "luigi-interface")
     WithOutputs(request, tmp_path, pai, settings, caplog).play(steps)
 

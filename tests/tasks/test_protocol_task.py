@@ -163,7 +163,6 @@ def test_its_own_target_may_be_one_of_several(cluster, tmp_path):
 
 @lives("protocol")
 def test_a_life(pai, settings, caplog, steps):
-    """As its sentence says."""
     Life(pai, settings, caplog, Study).play(steps)
 
 

@@ -66,7 +66,6 @@ class Interrupted(Life):
 
 @lives("run_time")
 def test_a_life(cluster, settings, caplog, steps):
-    """As its sentence says."""
     Interrupted(cluster, settings, caplog, Long).play(steps)
 
 

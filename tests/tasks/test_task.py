@@ -22,7 +22,6 @@ POSTED = yaml.safe_load((DATA / "tasks" / "posted_jobs.yaml").read_text("utf-8")
 
 @lives("task")
 def test_a_life(pai, settings, caplog, steps):
-    """As its sentence says."""
     Life(pai, settings, caplog).play(steps)
 
 
@@ -39,7 +38,6 @@ def role_of(given):
 
 @pytest.mark.parametrize("case", POSTED)
 def test_the_posted_job_is_the_described_job(pai, case):
-    """As its sentence says."""
     task, roles, job = (POSTED[case][part] for part in ("task", "roles", "job"))
     type("Described", (PaiTask,), {**task, "tasks": [role_of(role) for role in roles]})().run()
     sent = pai.jobs[task["name"]].config

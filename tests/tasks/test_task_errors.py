@@ -9,17 +9,13 @@ import pytest
 from lives import Life, lives
 from train_task import Train
 
-from luigi_pai import (
-    ClusterUnreachable,
-    ServerFault,
-)
+from luigi_pai import ClusterUnreachable, ServerFault
 
 # ---------------------------------------------------------------- faults while waiting
 
 
 @lives("errors")
 def test_a_life(pai, settings, caplog, steps):
-    """As its sentence says."""
     caplog.set_level(logging.INFO, "luigi-interface")
     Life(pai, settings, caplog).play(steps)
 

@@ -9,7 +9,6 @@ from train_task import Train
 
 @lives("resume")
 def test_a_life(pai, settings, caplog, steps):
-    """As its sentence says."""
     Life(pai, settings, caplog).play(steps)
 
 

@@ -32,13 +32,11 @@ def cluster(pai, request):
 
 @lives("v2")
 def test_a_life(cluster, settings, caplog, steps):
-    """As its sentence says."""
     Life(cluster, settings, caplog, Train).play(steps)
 
 
 @lives("dialects")
 def test_how_the_dialect_is_learned(pai, settings, caplog, steps):
-    """As its sentence says."""
     Life(pai, settings, caplog, Train).play(steps)
 
 

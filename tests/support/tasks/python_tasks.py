@@ -13,9 +13,8 @@ from pathlib import Path
 import luigi
 
 from luigi_pai import PaiPythonTask, PaiSweep, grid
-from luigi_pai.optuna import OptunaSweep
 
-__all__ = ["Broken", "InImage", "Long", "Many", "Meeting", "Rich", "Search", "Square"]
+__all__ = ["Broken", "InImage", "Long", "Many", "Meeting", "Rich", "Square"]
 
 SCALE = 3
 
@@ -50,17 +49,6 @@ class Many(PaiSweep):
 
     def points(self):
         return grid(Square, run_id=[self.run_id], number=range(self.count))
-
-
-class Search(OptunaSweep):
-    """A search."""
-
-    run_id = luigi.Parameter()
-    trials = 4
-    best = "min square"
-
-    def point(self, trial):
-        return Square(run_id=self.run_id, number=trial.suggest_int("number", 100, 200))
 
 
 class Kind(enum.Enum):

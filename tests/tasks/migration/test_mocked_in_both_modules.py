@@ -110,12 +110,8 @@ class Process:
         from clocks import MovableClock  # noqa: PLC0415  the other process has no luigi_pai
         from process_state import install_clock  # noqa: PLC0415  as above
 
-        class Clock(MovableClock):
-            def sleep(self, seconds: float, waits: list[float] = self._waits) -> None:
-                waits.append(seconds)
-                super().sleep(seconds)
-
-        self._clock = Clock(limit=60)
+        self._clock = MovableClock(limit=60)
+        self._waits = self._clock.slept
         install_clock(self._clock, pytest.MonkeyPatch())
 
     def _begin(self) -> None:

@@ -40,7 +40,6 @@ def test_the_task_succeeds_with_the_attempt_that_does(request, as_settings, serv
 @pytest.mark.parametrize("by", ["setting", "task"])
 @lives("attempts")
 def test_a_life(pai, settings, caplog, monkeypatch, steps, by):
-    """As its sentence says."""
     if by == "setting":
         monkeypatch.setattr(Train, "max_attempts", None)
         settings(max_attempts=3)

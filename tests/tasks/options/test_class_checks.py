@@ -27,7 +27,6 @@ def command_of(task):
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_class(load, caplog, case):
-    """As its sentence says."""
     members, *words = CASES[case]
     base = "PaiProtocolTask" if "protocol =" in members else "Base"
     task = load(f"{HEAD}class Checked({base}):\n{textwrap.indent(members, '    ')}").Checked()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import luigi
@@ -26,12 +25,6 @@ from luigi_pai import (
 from luigi_pai.errors import AuthenticationError
 from luigi_pai.files import HdfsError, HdfsFlagTarget, WebHdfs
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
-    from luigi_pai.local import LocalPai
-
 
 class OnGpu2(Command):
     """A job on the second cluster."""
@@ -46,34 +39,34 @@ class Anywhere(OnGpu2):
 
 
 @pytest.fixture
-def name() -> str:
+def name():
     """A job name that no other test has."""
     return unique("clusters")
 
 
 @pytest.fixture
-def gpu2(cluster: LocalPai, local_pai_v2: LocalPai, further: Callable[..., None]) -> LocalPai:
+def gpu2(cluster, local_pai_v2, further):
     """A local OpenPAI 1.8 as [OpenPai:gpu2], beside one of 0.7.1 as [OpenPai]."""
     assert cluster.url != local_pai_v2.url
     further("gpu2", local_pai_v2)
     return local_pai_v2
 
 
-def names(server: LocalPai, prefix: str) -> list[str]:
+def names(server, prefix):
     return sorted(job["name"] for job in server.jobs() if job["name"].startswith(prefix))
 
 
-def text(path: str, cluster: str | None = None) -> str:
+def text(path, cluster=None):
     with HdfsTarget(f"$PAI_DEFAULT_FS_URI/{path}", cluster=cluster).open() as file:
-        return str(file.read())
+        return file.read()
 
 
-def exists(path: str, cluster: str | None = None) -> bool:
-    return bool(HdfsTarget(f"$PAI_DEFAULT_FS_URI/{path}", cluster=cluster).exists())
+def exists(path, cluster=None):
+    return HdfsTarget(f"$PAI_DEFAULT_FS_URI/{path}", cluster=cluster).exists()
 
 
 @pytest.fixture
-def page(name: str, load: Callable[..., ModuleType]) -> ModuleType:
+def page(name, load):
     """The pipeline of docs/clusters.md, under names of this test's own."""
     (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "clusters.md").read_text(), re.DOTALL)
     return load(shown.replace("prepare-numbers", f"{name}-a").replace("train-numbers", f"{name}-b"))
@@ -212,11 +205,11 @@ def test_a_name_without_a_section(name):
         ({"fs_uri": "hdfs://other:1"}, HdfsError, "fs_uri in [OpenPai:gpu2] is hdfs://other:1"),
     ],
 )
-def test_errors_name_the_section(gpu2, further, keys: dict[str, Any], error, words):
+def test_errors_name_the_section(gpu2, further, keys, error, words):
     """What is wrong with a further cluster is not sought in [OpenPai], and shows no secret."""
     further("gpu2", poll_patience=0.1, connect_timeout=1, **keys)
 
-    def use() -> object:
+    def use():
         if "fs_uri" in keys or "webhdfs_url" in keys:
             return HdfsTarget(f"{gpu2.fs_uri}/x", cluster="gpu2").exists()
         return OpenPai.current("gpu2").cluster().list()

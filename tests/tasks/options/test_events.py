@@ -51,7 +51,6 @@ class WithEvents(Life):
 
 @lives("events")
 def test_a_life(pai, events, settings, caplog, steps):
-    """As its sentence says."""
     WithEvents(events, pai, settings, caplog).play(steps)
 
 

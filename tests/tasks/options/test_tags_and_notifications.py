@@ -40,7 +40,6 @@ class WithTags(Life):
 
 @lives("tags")
 def test_a_life(pai, settings, caplog, steps):
-    """As its sentence says."""
     pai.release = "1.8.0"
     with caplog.at_level(logging.WARNING, "luigi-interface"):
         WithTags(pai, settings, caplog, Train).play(steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from python_clusters import label, on
-from python_tasks import Broken, Long, Many, Meeting, Rich, Search, Square
+from python_tasks import Broken, Long, Many, Meeting, Rich, Square
 
 from luigi_pai import OpenPai, PaiJobFailed
 
@@ -98,13 +98,3 @@ def test_a_sweep_has_the_result_of_each_point(run_id, per_job):
     rows = sweep.output().rows()
     assert [row["square"] for row in rows] == [number**2 for number in range(sweep.count)]
     assert len({row["job"] for row in rows}) == -(-sweep.count // per_job)
-
-
-@on_two
-def test_optuna_searches(run_id):
-    """It is told what the methods return."""
-    search = Search(run_id=run_id)
-    search.run()
-    rows = search.output().rows()
-    assert [row["square"] for row in rows] == [row["number"] ** 2 for row in rows]
-    assert search.study.best_value == min(row["square"] for row in rows)

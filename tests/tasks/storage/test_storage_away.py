@@ -18,9 +18,7 @@ from luigi_pai import HdfsError
 from luigi_pai.files import small_files
 from luigi_pai.files.storage import mount_point
 
-OPERATIONS = (
-    10  # of a job's life, see test_storage_requests.py, and one that records when it was seen running
-)
+OPERATIONS = 10  # of a job's life, see test_requests.py, and one that records when it was seen running
 POST = 8  # the job is posted before this one
 CASES = [
     *(

@@ -60,7 +60,6 @@ class OnStorage(Life):
 
 @lives("storage_settings")
 def test_a_life(request, pai, storage, settings, caplog, steps):
-    """As its sentence says."""
     OnStorage(request, storage, pai, settings, caplog).play(steps)
 
 

@@ -1,7 +1,9 @@
-"""How many requests a task with a storage sends to the rest-server, and how often it uses the storage."""
+"""How many requests a task sends to the rest-server and to HDFS, and how often it uses a storage."""
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 from collections import Counter
 from types import SimpleNamespace
 
@@ -24,12 +26,10 @@ def life(pai) -> Counter[str]:
     reset_clusters()
     task = Train()
     assert not task.complete()
-    try:
+    fails = pai.plan.get("ends_as") == "FAILED"
+    with pytest.raises(PaiJobFailed) if fails else contextlib.nullcontext():
         task.run()
-        is_complete = True
-    except PaiJobFailed:
-        is_complete = False
-    assert task.complete() == is_complete
+    assert task.complete() is not fails
     return Counter(f"{method} {path}" for method, path in pai.calls)
 
 
@@ -45,6 +45,23 @@ def test_a_storage_costs_one_request(pai, storage, settings, release, ends_as):
     assert with_storage.pop(STORAGE) == 1
     assert with_storage - without == Counter()
     assert (storage / "train" / "output" / "_luigi_pai" / f"train.1.{ends_as}").exists()
+
+
+@pytest.mark.parametrize("ends_as", ["SUCCEEDED", "FAILED"])
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
+@pytest.mark.usefixtures("hdfs")
+def test_a_job_sends_at_most_twelve_requests_to_hdfs(pai, monkeypatch, release, ends_as):
+    """From complete() to the recorded end, with the redirects to DataNodes."""
+    pai.release, pai.plan = release, {"ends_as": ends_as, "runs_for": 5.0}
+    sent, put = [], http.client.HTTPConnection.putrequest
+
+    def note(connection, method, url, *args, **kwargs):
+        sent.extend([f"{method} {url}"] if "/webhdfs/v1" in url else [])
+        return put(connection, method, url, *args, **kwargs)
+
+    monkeypatch.setattr(http.client.HTTPConnection, "putrequest", note)
+    life(pai)
+    assert len(sent) <= 12, sent
 
 
 def finish(pai, name: str) -> None:
