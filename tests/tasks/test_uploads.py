@@ -17,7 +17,7 @@ from pipelines import build, jobs_of, new_process
 from places import PROGRAMS
 from train_task import Command
 
-from luigi_pai import ConfigError, HdfsTarget, SpecError
+from luigi_pai import HdfsTarget, SpecError
 from luigi_pai.api.watching import Watcher
 from luigi_pai.files import Upload, WebHdfs
 from luigi_pai.tasks.uploads import send_uploads
@@ -28,6 +28,9 @@ hdfs dfs -cat $PAI_DATA_DIR/data.csv > result
 cat code/lib/words code/extra/more >> result
 hdfs dfs -put -f result $PAI_OUTPUT_DIR/
 """
+
+
+pytestmark = pytest.mark.usefixtures("cluster")
 
 
 @pytest.fixture
@@ -96,7 +99,6 @@ class Sends(Command):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
 def test_the_job_finds_what_was_sent(train, sends):
     """It lies beside the pipeline, whatever the current folder is. A complete task sends nothing."""
     assert build(train)
@@ -129,7 +131,6 @@ def test_a_job_that_runs_is_taken_over_without_sending(cluster, home, project, s
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
 def test_the_next_attempt_sends_what_changed(train, project, sends):
     """After a failure that a change of the code mends, the next attempt runs with the new code."""
     (project / "src" / "train.sh").write_text("exit 3")
@@ -140,7 +141,6 @@ def test_the_next_attempt_sends_what_changed(train, project, sends):
     assert sends == [2, 1, 1, 1, 0, 0]
 
 
-@pytest.mark.usefixtures("cluster")
 def test_uploads_may_be_a_property(home, tmp_path):
     """It may depend on the task's parameters; absolute local paths are taken as they are."""
     (tmp_path / "data.csv").write_text("1")
@@ -155,7 +155,6 @@ def test_uploads_may_be_a_property(home, tmp_path):
         assert file.read() == "1"
 
 
-@pytest.mark.usefixtures("cluster")
 def test_paths_are_relative_to_the_class_that_says_uploads(home, train, tmp_path, monkeypatch):
     """A task that inherits uploads from another module sends what lies beside that one."""
 
@@ -166,16 +165,6 @@ def test_paths_are_relative_to_the_class_that_says_uploads(home, train, tmp_path
     monkeypatch.setattr(Upload, "send", lambda self: sent.append(self._local))
     send_uploads(Inherits(f"{home}-more"), None, WebHdfs.from_config())
     assert sent == [tmp_path / "project" / name for name in ("src", "data.csv", "extra")]
-
-
-def test_without_hdfs(pai, home, tmp_path, monkeypatch):
-    """It is a ConfigError with the next step, and nothing is submitted."""
-    monkeypatch.setattr(Sends, "uploads", {str(tmp_path): "/x"})
-    with pytest.raises(
-        ConfigError, match=r"its uploads need a file system of the cluster, and \[OpenPai\] has none; write"
-    ):
-        Sends(home).run()
-    assert pai.posts() == []
 
 
 def test_everything_that_cannot_be_sent_is_said_at_once(home, project, refused):
@@ -224,7 +213,6 @@ def test_credentials_are_not_sent(cluster, home, project, monkeypatch, caplog):
     ) in caplog.text
 
 
-@pytest.mark.usefixtures("cluster")
 def test_a_shell_script_with_line_ends_of_windows(home, project, monkeypatch, caplog):
     """It is sent as it is, and named once: when it has changed."""
     (project / "src" / "train.sh").write_bytes(b"echo 1\r\necho 2\r\n")
@@ -285,7 +273,6 @@ def test_two_files_for_one_path(home, tmp_path, refused):
     )
 
 
-@pytest.mark.usefixtures("cluster")
 def test_folders_that_have_nothing_for_the_job(home, tmp_path, monkeypatch, caplog):
     """An empty upload, and folders that are not there, are warned of; once for all tasks of a run."""
     monkeypatch.setattr(Sends, "uploads", {str(tmp_path): f"/{home}/empty"})
@@ -303,7 +290,6 @@ def test_folders_that_have_nothing_for_the_job(home, tmp_path, monkeypatch, capl
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
 def test_tasks_that_send_the_same_code_at_once(home, project):
     """Four workers, each a process, upload one folder at the same moment; all jobs get all of it."""
     codes = {"task_failed": "30", "scheduling_error": "35"}

@@ -65,11 +65,13 @@ def environment(config: Path, *path: Path) -> dict[str, str]:
     return {**os.environ, "LUIGI_CONFIG_PATH": str(config), "PYTHONPATH": os.pathsep.join(folders)}
 
 
-def start_worker(folder: Path, source: str, **how: Any) -> subprocess.Popen[str]:
+def start_worker(
+    folder: Path, source: str, openpai: Mapping[str, Any] | None = None, **how: Any
+) -> subprocess.Popen[str]:
     """Start a program of Luigi with the settings of the test; it imports what the test imports."""
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", source],
-        env=environment(write_config(folder)),
+        env=environment(write_config(folder, openpai)),
         cwd=folder,
         text=True,
         **how,

@@ -32,10 +32,10 @@ def label(cluster):
 
 
 def on(*clusters):
-    """Run a test on these clusters."""
+    """Run a test on these clusters, which is slow."""
 
     def decorate(test):
         parametrized = pytest.mark.parametrize("any_cluster", clusters, indirect=True, ids=label)(test)
-        return pytest.mark.usefixtures("any_cluster")(parametrized)
+        return pytest.mark.slow(pytest.mark.usefixtures("any_cluster")(parametrized))
 
     return decorate

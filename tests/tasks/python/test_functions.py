@@ -68,7 +68,6 @@ def test_a_function_runs_in_an_image_that_has_python_alone(cluster, settings_of_
     assert "another definition" not in caplog.text
 
 
-@pytest.mark.slow
 @on_two
 def test_a_failure_has_the_traceback_of_the_function_alone(cluster, settings_of_call, run_id):
     """result() raises it each time; the same call then submits the next attempt."""
@@ -85,7 +84,6 @@ def test_a_failure_has_the_traceback_of_the_function_alone(cluster, settings_of_
     assert cluster.call(broken, run_id, **settings_of_call).name == f"{job.name}__attempt2"
 
 
-@pytest.mark.slow
 @on_v2
 def test_a_call_is_cancelled(cluster, settings_of_call, run_id):
     """As a future is; the error is that of a stopped job."""
@@ -94,7 +92,6 @@ def test_a_call_is_cancelled(cluster, settings_of_call, run_id):
     assert "ended as STOPPED" in str(job.exception())
 
 
-@pytest.mark.slow
 @on_v2
 def test_further_attempts_are_made_by_result(cluster, settings_of_call, run_id):
     """The handle is that of the last one."""
@@ -104,7 +101,6 @@ def test_further_attempts_are_made_by_result(cluster, settings_of_call, run_id):
     assert job.name.endswith("__attempt2")
 
 
-@pytest.mark.slow
 @on_two
 def test_map_has_a_job_for_each_element(cluster, settings_of_call, run_id, caplog):
     """Equal elements share one."""
@@ -120,10 +116,9 @@ def test_map_has_a_job_for_each_element(cluster, settings_of_call, run_id, caplo
     assert cluster.map(scaled, [], **settings_of_call) == []
 
 
-@pytest.mark.slow
 @on_v2
 def test_any_callable_runs(cluster, settings_of_call, run_id):
-    """Lambdas, closures, partials, methods, objects, builtins and functions of libraries."""
+    """Lambdas, closures, partials, methods, objects, builtins, functions of libraries; several instances."""
     number = 4
     calls = [
         (lambda: [number, run_id], (), [4, run_id]),
@@ -133,12 +128,14 @@ def test_any_callable_runs(cluster, settings_of_call, run_id):
         (nothing, (run_id,), None),
         (math.sqrt, (16,), 4.0),
         (subprocess.list2cmdline, ([run_id, "a b"],), f'{run_id} "a b"'),
+        (returning, ({(1, 2), (3, 4)}, run_id), {"value": [[1, 2], [3, 4]]}),
     ]
     jobs = [cluster.call(function, *args, **settings_of_call) for function, args, _ in calls]
+    first = cluster.call(counted, run_id, instances=2, **settings_of_call)
     assert [job.result() for job in jobs] == [expected for *_, expected in calls]
+    assert first.result() == [0, 2, run_id]
 
 
-@pytest.mark.slow
 @on_v2
 def test_a_result_that_json_does_not_have_fails_the_job(cluster, settings_of_call, run_id):
     """And is not returned as its repr."""
@@ -148,18 +145,8 @@ def test_a_result_that_json_does_not_have_fails_the_job(cluster, settings_of_cal
         cluster.call(returning, None, run_id, **settings_of_call).result()
     assert "Traceback" not in str(caught.value)
     assert [entry.name for entry in caught.traceback][1:] == ["result"]
-    job = cluster.call(returning, {(1, 2), (3, 4)}, run_id, **settings_of_call)
-    assert job.result() == {"value": [[1, 2], [3, 4]]}
 
 
-@pytest.mark.slow
-@on_v2
-def test_instances_and_the_runtime(cluster, settings_of_call, run_id):
-    """The first instance's value is the result."""
-    assert cluster.call(counted, run_id, instances=2, **settings_of_call).result() == [0, 2, run_id]
-
-
-@pytest.mark.slow
 @on_v2
 def test_a_cluster_that_luigi_cfg_does_not_have(any_cluster, settings_of_call, run_id):
     """Its settings are those of its own; the claims of this machine hold for both."""
@@ -172,7 +159,6 @@ def test_a_cluster_that_luigi_cfg_does_not_have(any_cluster, settings_of_call, r
     assert own.call(scaled, 1, run_id, **settings_of_call).name == job.name
 
 
-@pytest.mark.slow
 @on_v2
 def test_several_threads_may_wait_for_one_result(cluster, settings_of_call, run_id):
     """Each gets it."""
@@ -185,7 +171,6 @@ def test_several_threads_may_wait_for_one_result(cluster, settings_of_call, run_
     assert found == [9, 9, 9, 9]
 
 
-@pytest.mark.slow
 @on_v2
 def test_two_processes_that_call_the_same_have_one_job(any_cluster, bare_python, run_id, tmp_path):
     """Whatever the seed of their hashes is, and whoever is first."""
@@ -224,30 +209,23 @@ def test_whatever_the_result_depends_on_is_in_the_name(nowhere, monkeypatch):
     def closing(number):
         return lambda: number
 
+    first_arguments = (1, 2, [1, 2], [2, 1], {"a": 1}, {"a": 2})
     names = [
-        name(added, 1),
-        name(added, 2),
-        name(added, [1, 2]),
-        name(added, [2, 1]),
-        name(added, {"a": 1}),
-        name(added, {"a": 2}),
+        *(name(added, first) for first in first_arguments),
         name(added, 1, second=2),
-        name(scaled, 1, "x"),
-        name(closing(1)),
-        name(closing(2)),
-        name(Model(1).predict, 1, "x"),
-        name(Model(2).predict, 1, "x"),
-        name(Model(2), "x"),
         name(math.sqrt, 1),
         name(math.floor, 1),
-        name(functools.partial(added, 1)),
-        name(functools.partial(added, 2)),
+        name(scaled, 1, "x"),
+        name(Model(2), "x"),
     ]
+    for number in (1, 2):
+        names += [name(closing(number)), name(functools.partial(added, number))]
+        names += [name(Model(number).predict, 1, "x")]
     assert len(set(names)) == len(names)
     assert names[0].startswith("added_")
-    assert names[8].startswith("lambda_")
+    assert name(closing(1)).startswith("lambda_")
     before = name(scaled, 1, "x")
-    assert before == names[7]
+    assert before in names
     monkeypatch.setattr("python_functions.SCALE", 4)
     assert name(scaled, 1, "x") != before
 

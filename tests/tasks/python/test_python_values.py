@@ -203,7 +203,6 @@ def test_values_and_not_keys_of_a_private_dict_are_secret():
 # ---------------------------------------------------------------- in the container
 
 
-@pytest.mark.slow
 @on(("v2", False))
 @pytest.mark.parametrize("case", CASES["uses"])
 def test_a_method_reads_in_the_container_what_it_reads_here(run_id, case):
