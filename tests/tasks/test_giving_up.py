@@ -12,8 +12,6 @@ from lives import Life, lives
 from luigi_process import start_worker
 from train_task import Train
 
-from luigi_pai import OpenPai, PaiJobFailed
-
 
 @lives("giving_up")
 def test_a_life(pai, settings, caplog, steps):
@@ -91,47 +89,3 @@ def test_a_job_whose_work_is_done_is_not_stopped(pai, settings, clock, how, word
     Train().run()
     assert pai.jobs["train"].state == "SUCCEEDED"
     assert pai.count("PUT", "/executionType") == 0
-
-
-# ---------------------------------------------------------------- advice
-
-
-def test_the_page_of_a_job_is_that_of_the_release(pai):
-    """view.html to 0.10; job-detail.html, without a user, once the answers are those of 0.12."""
-    pai.plan = {"ends_as": "FAILED"}
-    with pytest.raises(PaiJobFailed, match=r"job page: http://127\.0\.0\.1:\d+/view\.html\?jobName=train\n"):
-        Train().run()
-    job = pai.add("new", ends_as="FAILED")
-    detail = job.detail()
-    detail["jobStatus"]["retryDetails"] = {"user": 0}
-    job.detail = lambda: detail
-    cluster = OpenPai().cluster()
-    failure = cluster.job("new").failure()
-    assert re.search(r"job page: http://127\.0\.0\.1:\d+/job-detail\.html\?jobName=new\n", str(failure))
-
-
-def test_only_the_tasks_that_failed_are_named(pai):
-    """Of 19 tasks, the one that failed is named with its exit code, and only its log is listed (0.9.1 on)."""
-    job = pai.add("train", ends_as="FAILED", exit_code=1)
-    job.config["taskRoles"] = [{"name": "worker", "command": "x", "taskNumber": 19}]
-    detail = job.detail()
-    detail["taskRoles"]["worker"]["taskStatuses"][14]["containerExitCode"] = 3
-    job.detail = lambda: detail
-    text = str(OpenPai().cluster().job("train").failure())
-    assert "\n  failed task: worker[14] with exit code 3\n" in text
-    assert re.findall(r"output of (.*?):", text) == ["worker[14]"]
-
-
-def test_what_a_job_prints_cannot_reach_the_terminal(pai):
-    """Escapes are taken out of diagnostics, and their lines are indented."""
-    pai.plan = {
-        "ends_as": "FAILED",
-        "diagnostics": "\x1b[31mred\x1b[0m \x1b]0;title\x07\x9b2Jdone\nINFO: forged\rlast",
-    }
-    with pytest.raises(PaiJobFailed) as caught:
-        Train().run()
-    text = str(caught.value)
-    assert "\x1b" not in text
-    assert "\x9b" not in text
-    assert "    red 2Jdone\n    INFO: forged last\n" in text
-    assert caught.value.job_name == "train"

@@ -162,11 +162,6 @@ def test_files_that_cannot_be_read(package, monkeypatch):
     assert f"{package}/gone: it cannot be read (No such file or directory)" in refused("sentpkg")
 
 
-def test_an_ignore_file_of_a_package_that_is_not_valid(package):
-    (package / ".paiignore").write_bytes(b"\xff\xfe")
-    assert "packages: 'sentpkg': .paiignore: 'utf-8' codec can't decode" in refused("sentpkg")
-
-
 @pytest.mark.parametrize("kind", ["module", "package"])
 def test_a_module_that_is_never_sent(package, tmp_path, monkeypatch, kind):
     """Its file is a configuration or in a folder of credentials: an error that tells what to do."""
