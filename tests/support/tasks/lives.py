@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Life", "lives"]
 
 
-def lives(section: str) -> pytest.MarkDecorator:
+def lives(*sections: str) -> pytest.MarkDecorator:
     """Run a test for each case of ``tests/data/tasks/SECTION.yaml``: a sentence, and its steps."""
-    cases = yaml.safe_load((ROOT / "tests" / "data" / "tasks" / f"{section}.yaml").read_text("utf-8"))
+    files = [ROOT / "tests" / "data" / "tasks" / f"{section}.yaml" for section in sections]
+    cases = {name: steps for file in files for name, steps in yaml.safe_load(file.read_text("utf-8")).items()}
     return pytest.mark.parametrize("steps", [pytest.param(steps, id=name) for name, steps in cases.items()])
 
 
