@@ -80,7 +80,7 @@ OLDEST = (
     # tornado and psutil
     "local/rest/test_rest_v1.py",
     "local/test_app.py",
-    "local/test_foreign_requests.py",
+    "local/test_door.py",
     # cloudpickle and Optuna
     "sweep/test_optuna.py",
     "tasks/python/test_functions.py",

@@ -38,18 +38,18 @@ def mode(path):
 def test_metrics_on_a_storage(storage, form):
     """Folders and the file can be changed by the user, and no other file is left."""
     output = storage / "train" / "output"
-    assert container._keep(form.format(output), '{"a": 1}')
+    assert container._write_metrics(form.format(output), '{"a": 1}')
     assert json.loads((output / "metrics.json").read_text()) == {"a": 1}
     assert list(output.iterdir()) == [output / "metrics.json"]
     assert [mode(each) for each in (output.parent, output, output / "metrics.json")] == [0o777, 0o777, 0o666]
-    assert container._keep(str(output), '{"a": 2}')
+    assert container._write_metrics(str(output), '{"a": 2}')
     assert json.loads((output / "metrics.json").read_text()) == {"a": 2}
 
 
 def test_a_storage_that_is_not_mounted(storage):
     """Its parent folder is in every image: nothing is written there."""
     storage.rmdir()
-    assert not container._keep(f"{storage}/output", "{}")
+    assert not container._write_metrics(f"{storage}/output", "{}")
     assert not storage.exists()
 
 
@@ -57,9 +57,9 @@ def test_a_storage_that_is_not_mounted(storage):
 def test_other_mounts(tmp_path, monkeypatch, uri):
     """The first folder of the path decides, as a job may mount more than the storage."""
     monkeypatch.setenv("PAI_DEFAULT_FS_URI", uri)
-    assert container._keep(str(tmp_path / "output"), "{}")
-    assert not container._keep("/no-such-mount/output", "{}")
-    assert not container._keep("", "{}")
+    assert container._write_metrics(str(tmp_path / "output"), "{}")
+    assert not container._write_metrics("/no-such-mount/output", "{}")
+    assert not container._write_metrics("", "{}")
 
 
 @pytest.mark.parametrize(("function", "called"), [("", "work"), ("rate", "rate")])
@@ -92,5 +92,5 @@ def test_reports_can_be_deleted(storage, monkeypatch):
 def test_where_a_file_is_in_the_way(storage):
     (storage / "output").write_text("")
     with pytest.raises(FileExistsError):
-        container._keep(f"{storage}/output", "{}")
+        container._write_metrics(f"{storage}/output", "{}")
     assert stat.S_IMODE((storage / "output").stat().st_mode) == 0o644

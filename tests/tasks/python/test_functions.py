@@ -198,7 +198,7 @@ def named(cluster, monkeypatch, function, *args, **kwargs):
     """Return the name of a call's job, without a request."""
     from luigi_pai.functions import call  # noqa: PLC0415  loads cloudpickle
 
-    monkeypatch.setattr(call.Run, "begin", lambda _: None)
+    monkeypatch.setattr(call.Run, "start", lambda _: None)
     return cluster.call(function, *args, kwargs=kwargs, image="python:3").name
 
 
@@ -235,7 +235,7 @@ def test_the_files_of_packages_are_in_the_name(nowhere, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
     for package in ("mine_one", "mine_two"):
         (tmp_path / f"{package}.py").write_text("RATE = 1\n")
-    monkeypatch.setattr("luigi_pai.functions.call.Run.begin", lambda _: None)
+    monkeypatch.setattr("luigi_pai.functions.call.Run.start", lambda _: None)
 
     def name(*packages):
         return nowhere.call(added, 1, image="python:3", packages=packages).name
@@ -339,7 +339,7 @@ def test_a_result_that_is_not_there_is_an_error(nowhere, monkeypatch):
     """And not None, which a function may return."""
     from luigi_pai.functions import call  # noqa: PLC0415  loads cloudpickle
 
-    monkeypatch.setattr(call.Run, "begin", lambda _: None)
+    monkeypatch.setattr(call.Run, "start", lambda _: None)
     monkeypatch.setattr(call.FunctionTask, "result", lambda _: {})
     job = nowhere.call(added, 1, image="python:3")
     assert job.done()
