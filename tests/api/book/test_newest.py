@@ -9,6 +9,7 @@ from api_stories import lookups
 
 from luigi_pai.api.book.search import Search
 from luigi_pai.api.polling import Polling
+from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken, ServerFault
 from luigi_pai.jobspec.job import PaiJob, TaskRole
@@ -112,6 +113,14 @@ def test_new_work_without_record_and_outputs_needs_no_list(faulty, cluster, ran,
     """On v1, where names are shared by all users. With outputs it may have been forgotten by the server."""
     cluster.book.latest("train", Known(ran=ran))
     assert faulty.lists == lists
+
+
+def test_a_submission_that_was_just_posted_is_the_newest(faulty, cluster):
+    """It is known without a lookup."""
+    entry = cluster.book.record_posted("train", 2, JobStatus("train__attempt2", JobState.WAITING))
+    assert (entry.number, entry.job, entry.posted) == (2, "train__attempt2", True)
+    assert cluster.book.cached_entry("train") is cluster.book.latest("train", max_age=30) is entry
+    assert faulty.calls == []
 
 
 def test_an_answer_may_be_used_again_within_seconds(faulty, cluster, clock):
