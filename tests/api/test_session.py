@@ -253,29 +253,16 @@ def test_a_login_is_not_repeated_at_an_address_without_a_server(new_session, clo
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads of the test's server
-def test_a_login_in_a_fork_is_one_for_its_parent_too(serve, new_session, make_token, in_forks):
-    """Of a family of processes, one logs in."""
-    server = rest_server(serve, [make_token()])
-    session = new_session(server.url)
-    in_forks(lambda _: session.request(*POST, body={}))
-    session.request(*POST, body={})
-    assert server.count("POST", "/api/v1/token") == 1
-
-
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads of the test's server
 def test_the_token_goes_on_over_a_fork_on_connections_of_its_own(serve, new_session, make_token, in_forks):
-    """A child process, as Luigi's workers are, does not log in again, nor use its parent's connection."""
-    server = rest_server(serve, [make_token()])
+    """Of a family of processes, as Luigi's workers are, one logs in; none uses another's connection."""
+    token = make_token()
+    server = rest_server(serve, [token])
     session = new_session(server.url)
-    session.request(*POST, body={})
-    in_forks(lambda _: session.request(*POST, body={"child": 1}))
-    session.request(*POST, body={"parent": 1})
-    _login, first, in_child, after = server.asked
-    assert server.count("POST", "/api/v1/token") == 1
-    assert (
-        in_child.headers["Authorization"] == first.headers["Authorization"] == after.headers["Authorization"]
-    )
-    assert server.connections == 2
+    for _ in range(2):
+        in_forks(lambda _: session.request(*POST, body={}))
+        session.request(*POST, body={})
+    assert [asked.headers.get("Authorization") for asked in server.asked] == [None] + [f"Bearer {token}"] * 4
+    assert server.connections == 3
 
 
 @pytest.mark.slow
