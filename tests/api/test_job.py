@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from mocked_rest import JOB
 from ports import refused_port
 
 from luigi_pai.api.job import Job
@@ -166,10 +167,6 @@ def faulty_cluster(faulty, new_cluster, clock):
     return new_cluster(faulty.url, clock=clock, polling=Polling(patience=100))
 
 
-def job_of(name="j"):
-    return PaiJob(name, "x", [TaskRole("main", "true")])
-
-
 def test_a_handle_asks_nothing(faulty, faulty_cluster):
     """Until it is asked."""
     job = faulty_cluster.job("j")
@@ -225,7 +222,7 @@ def test_a_finished_job_is_asked_for_once(faulty, faulty_cluster):
 def test_a_job_that_the_server_loses_is_lost(faulty, faulty_cluster, clock):
     """After a minute, and the error says what to do."""
     faulty.plan = {"runs_for": 3600}
-    job = faulty_cluster.submit(job_of())
+    job = faulty_cluster.submit(JOB)
     job.status()
     began = clock.monotonic()
     clock_sleep = clock.sleep
@@ -286,7 +283,7 @@ def test_transient_errors_are_waited_out(faulty, faulty_cluster, kind):
 def test_an_interrupted_wait_leaves_the_job_alone(faulty, faulty_cluster, clock):
     """Ctrl-C stops the waiting, not the job."""
     faulty.plan = {"runs_for": 3600}
-    job = faulty_cluster.submit(job_of())
+    job = faulty_cluster.submit(JOB)
 
     def sleep(_seconds):
         raise KeyboardInterrupt

@@ -42,41 +42,32 @@ def reply(encoding: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def endless(head: bytes):
-    """Return what sends a reply that does not end."""
-
-    def handle(connection):
-        with contextlib.suppress(OSError):
-            while connection.recv(65536):
-                connection.sendall(head)
-                while True:
-                    connection.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
-
-    return handle
-
-
-def whole(data: bytes):
-    """Return what sends one reply again and again."""
+def sends(data: bytes, *, without_end: bool = False):
+    """Return what sends this to each request, or to one, followed by chunks without end."""
 
     def handle(connection):
         with contextlib.suppress(OSError):
             while connection.recv(65536):
                 connection.sendall(data)
+                while without_end:
+                    connection.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
 
     return handle
 
 
 CHUNKED = b"HTTP/1.1 %s\r\nTransfer-Encoding: chunked\r\n\r\n"
 REPLIES = {
-    "gzip": lambda: whole(reply("gzip", bomb())),
-    "gzip of an error": lambda: whole(reply("gzip", bomb()).replace(b"200 OK", b"400 No")),
-    "gzip of a redirect": lambda: whole(
+    "gzip": lambda: sends(reply("gzip", bomb())),
+    "gzip of an error": lambda: sends(reply("gzip", bomb()).replace(b"200 OK", b"400 No")),
+    "gzip of a redirect": lambda: sends(
         reply("gzip", bomb()).replace(b"200 OK\r\n", b"302 No\r\nLocation: /y\r\n")
     ),
-    "chunks without end": lambda: endless(CHUNKED % b"200 OK"),
-    "chunks without end, of an error that is repeated": lambda: endless(CHUNKED % b"503 No"),
-    "a length that is a lie": lambda: endless(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999999999\r\n\r\n"),
-    "no length": lambda: endless(b"HTTP/1.1 200 OK\r\n\r\n"),
+    "chunks without end": lambda: sends(CHUNKED % b"200 OK", without_end=True),
+    "chunks without end, of an error that is repeated": lambda: sends(CHUNKED % b"503 No", without_end=True),
+    "a length that is a lie": lambda: sends(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9999999999999\r\n\r\n", without_end=True
+    ),
+    "no length": lambda: sends(b"HTTP/1.1 200 OK\r\n\r\n", without_end=True),
 }
 NOT_DECOMPRESSED = ["gzip, gzip", "br", "zstd", "deflate", "x-unknown"]
 
@@ -97,16 +88,16 @@ def test_a_reply_has_a_bound(sockets):
 @pytest.mark.parametrize("encoding", NOT_DECOMPRESSED)
 def test_only_gzip_is_decompressed(sockets, transport, encoding):
     """Others have no bound, one inside the other neither; none of them was asked for."""
-    url = f"http://127.0.0.1:{sockets(whole(reply(encoding, b'{}')))}"
+    url = f"http://127.0.0.1:{sockets(sends(reply(encoding, b'{}')))}"
     assert transport(url).send("GET", f"{url}/x", None, None).content == b"{}"
 
 
 def test_a_large_reply_is_read(sockets, transport):
     """One that is just within the bound, compressed."""
     data = gzip.compress(b'"' + b"x" * (MAX_ANSWER - 2) + b'"', 1)
-    url = f"http://127.0.0.1:{sockets(whole(reply('gzip', data)))}"
+    url = f"http://127.0.0.1:{sockets(sends(reply('gzip', data)))}"
     assert len(transport(url).send("GET", f"{url}/x", None, None).content) == MAX_ANSWER
     more = gzip.compress(b" " * (MAX_ANSWER + 1), 1)
-    url = f"http://127.0.0.1:{sockets(whole(reply('gzip', more)))}"
+    url = f"http://127.0.0.1:{sockets(sends(reply('gzip', more)))}"
     with pytest.raises(InvalidReply, match="longer than 64 MiB"):
         transport(url).send("GET", f"{url}/x", None, None)

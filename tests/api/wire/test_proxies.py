@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from api_cases import cases
 from ports import refused_port
 from transports import failure
 
@@ -13,23 +14,26 @@ from luigi_pai.errors import ClusterUnreachable, ConfigError, MissingPackage
 # ---------------------------------------------------------------- proxies
 
 
-def test_a_malformed_proxy_is_named_by_its_variable(transport, monkeypatch, caplog):
+MALFORMED = "is not a valid proxy URL; write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT"
+# requests would take the URL of the server to be wrong
+NO_SOCKS = (
+    "is a SOCKS proxy, for which PySocks is missing: pip install 'requests[socks]', or name the host in "
+    "no_proxy"
+)
+
+
+@cases("variable scheme value message")
+def test_an_unusable_proxy_is_named_by_its_variable(
+    transport, monkeypatch, caplog, variable, scheme, value, message
+):
     """No part of its value is shown: it may be a password."""
-    for name, scheme, value in (
-        ("http_proxy", "http", "http://user:hun/ter2@proxy:3128"),
-        ("https_proxy", "https", "http://user:hunter2#@proxy:3128"),
-        ("ALL_PROXY", "http", "user:hunter2@proxy:port"),
-        ("HTTP_PROXY", "http", "http://[::1"),
-        ("http_proxy", "http", "ftp://user:hunter2@proxy:3128"),
-    ):
-        with monkeypatch.context() as environment:
-            environment.setenv(name, value)
-            error = failure(transport(f"{scheme}://pai.invalid"), ConfigError)
-        assert str(error) == (
-            f"{name} in the environment is not a valid proxy URL; write http://HOST:PORT or "
-            "http://USER:PASSWORD@HOST:PORT"
-        )
-        assert "hun" not in caplog.text
+    monkeypatch.setitem(sys.modules, "socks", None)
+    monkeypatch.setenv(variable, value)
+    kind, words = (MissingPackage, NO_SOCKS) if message == "SOCKS" else (ConfigError, MALFORMED)
+    assert (
+        str(failure(transport(f"{scheme}://pai.invalid"), kind)) == f"{variable} in the environment {words}"
+    )
+    assert "hun" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -44,19 +48,6 @@ def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(transport, monkeyp
         "cannot reach http://pai.invalid through the proxy of http_proxy in the environment: "
     )
     assert "hun" not in text + caplog.text
-
-
-@pytest.mark.parametrize("value", ["socks5://user:hunter2@127.0.0.1:1080", "SOCKS5H://127.0.0.1:1080"])
-def test_a_socks_proxy_without_pysocks_says_what_to_install(transport, monkeypatch, caplog, value):
-    """Without PySocks, requests would take the URL of the server to be wrong."""
-    monkeypatch.setitem(sys.modules, "socks", None)
-    monkeypatch.setenv("ALL_PROXY", value)
-    error = failure(transport("http://pai.invalid"), MissingPackage)
-    assert str(error) == (
-        "ALL_PROXY in the environment is a SOCKS proxy, for which PySocks is missing: pip install "
-        "'requests[socks]', or name the host in no_proxy"
-    )
-    assert "hunter2" not in caplog.text
 
 
 def unreachable(scheme, reason):
