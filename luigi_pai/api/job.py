@@ -257,7 +257,7 @@ class FunctionJob(Job):
                 self._finish()
             except PaiJobFailed as error:
                 self._error = error
-                raise error.with_traceback(None)  # noqa: B904  the text is the function's traceback
+                raise error.with_traceback(None)  # noqa: B904  the message is the function's traceback
             self._is_over, self._finish = True, lambda: None
             return self._value()
 

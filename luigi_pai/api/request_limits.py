@@ -87,19 +87,17 @@ class Limits:
         with self._state.update() as state:
             for each in kinds:
                 window = self._window(state, each)
-                if window is not None:
-                    self._check(window, request)
-                    state[_KEY] = {**state[_KEY], each.value: {**window, "left": window["left"] - 1}}
-
-    def _check(self, window: Mapping[str, Any], request: str) -> None:
-        if window["left"] > 0:
-            return
-        wait = window["ends"] - self._clock.monotonic()
-        raise RateLimited(
-            f"{request}: not sent, the server's request limit is reached for another {wait:.0f} s",
-            reset_at=self._clock.time() + wait,
-            sent=False,
-        )
+                if window is None:
+                    continue
+                if window["left"] <= 0:
+                    wait = window["ends"] - self._clock.monotonic()
+                    raise RateLimited(
+                        f"{request}: not sent, the server's request limit is reached for another "
+                        f"{wait:.0f} s",
+                        reset_at=self._clock.time() + wait,
+                        sent=False,
+                    )
+                state[_KEY] = {**state[_KEY], each.value: {**window, "left": window["left"] - 1}}
 
     def record(self, kind: Kind, headers: Mapping[str, str], *, refused: bool = False) -> None:
         """Record the limit that a response reports, if any.

@@ -122,7 +122,7 @@ class LogFiles:
 
 
 def _shown_by_page(response: requests.Response) -> bytes:
-    """Return the part of a log that a YARN page shows: plain text, or the last ``<pre>`` of HTML."""
+    """Return the part of a log that a YARN page shows: the whole page, or the last ``<pre>`` of HTML."""
     if "html" not in response.headers.get("Content-Type", ""):
         return response.content
     shown = _PRE.findall(response.content)

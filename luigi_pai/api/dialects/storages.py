@@ -86,7 +86,7 @@ class JobStorage:
         """
         facts = self.facts()
         if facts.read_only:
-            raise self._wrong("is read-only, so no job can write its results there", "name another")
+            raise self._config_error("is read-only, so no job can write its results there", "name another")
         path = self._mount_path or facts.mount_path
         return StorageMount(self._name, path, by_plugin=bool(facts.mount_path))
 
@@ -100,7 +100,7 @@ class JobStorage:
                     raise self._not_usable(path) from None
                 if error.code != "NoApiError":
                     raise
-        raise self._wrong(
+        raise self._config_error(
             "cannot be used: this server has no storages",
             "storages came with OpenPAI 0.16. Releases up to 0.14 have HDFS: set webhdfs_url. On 0.15, "
             "remove the key; jobs there can only mount NFS with their own commands",
@@ -111,10 +111,12 @@ class JobStorage:
         mounts = objects_of(config, "mountInfos")
         wanted = [each for each in mounts if self._mount_path in (None, each.get("mountPoint"))]
         if not mounts:
-            raise self._wrong("mounts nothing, as the server says", "name another")
+            raise self._config_error("mounts nothing, as the server says", "name another")
         if not wanted:
             places = ", ".join(str(each.get("mountPoint")) for each in mounts)
-            raise self._wrong(f"is mounted at {places} on this cluster", "set storage_mount to one of these")
+            raise self._config_error(
+                f"is mounted at {places} on this cluster", "set storage_mount to one of these"
+            )
         mount = wanted[0]
         server = self._get(f"{_SERVERS}/{quote(str(mount.get('server')), safe='')}")
         data, user = mapping_of(server.get("data")), self._session.account.username
@@ -134,11 +136,11 @@ class JobStorage:
         body = self._session.request("GET", path)
         found = objects_of(body, "storages") if isinstance(body, dict) else objects_of({"": body}, "")
         names = ", ".join(sorted(str(each.get("name")) for each in found))
-        return self._wrong(
+        return self._config_error(
             "does not exist, or you may not use it", f"you may use {names}" if names else "you may use none"
         )
 
-    def _wrong(self, problem: str, step: str) -> ConfigError:
+    def _config_error(self, problem: str, step: str) -> ConfigError:
         error = ConfigError(f"storage = {self._name} in [OpenPai] {problem}; {step}")
         error.in_section(self._session.account.section)
         return error

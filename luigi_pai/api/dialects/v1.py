@@ -212,11 +212,11 @@ class V1Dialect:
 def _config_of(job: PaiJob | JobProtocol) -> PaiJob:
     if isinstance(job, PaiJob):
         return job
-    wrong = (
+    problem = (
         "is a job of the YAML protocol, and this cluster (OpenPAI 0.7 to 0.14, API version v1) runs v1 job "
         "configs only; use PaiJob or PaiTask"
     )
-    raise SpecError(str(job.name), [Problem("", wrong)])
+    raise SpecError(str(job.name), [Problem("", problem)])
 
 
 def _path(name: str) -> str:

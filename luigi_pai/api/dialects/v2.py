@@ -290,8 +290,8 @@ class V2Dialect:
         try:
             return self._session.request("GET", path)
         except ServerFault as error:
-            wrong = self._session.redacted(f"Failed to retrieve job {self._user}~{v2_name(name)}.")
-            if (error.status, error.code, error.server_message) != (500, "UnknownError", wrong):
+            message = self._session.redacted(f"Failed to retrieve job {self._user}~{v2_name(name)}.")
+            if (error.status, error.code, error.server_message) != (500, "UnknownError", message):
                 raise
             fault = error
         self.whole_lists = False
