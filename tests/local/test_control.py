@@ -190,9 +190,10 @@ def test_faults_are_json():
 
 @pytest.fixture
 def pai(faulty):
-    """An empty server."""
+    """An empty server; afterwards, too, it has no job scripts."""
     faulty.empty()
-    return faulty
+    yield faulty
+    faulty.empty()
 
 
 @pytest.mark.slow

@@ -108,73 +108,48 @@ async def test_a_decided_attempt_is_not_interrupted_by_the_end_of_the_server(ben
     assert (interrupted, bench.found(decided).exit_code) == ([False, True], 3)
 
 
-async def waiting_for_ever(bench, kind):
-    job = bench.job(kind, "true", cpu=99)
-    await until(lambda: "can never run" in bench.why(job))
-    return job
+def is_tried_again(bench, job):
+    return job.retries >= 2 and bench.why(job) == "it is about to be tried again"
 
 
-async def just_added(bench, kind):
-    return bench.job(kind, "sleep 60")
+def has_tries(bench, job):
+    return bench.tasks(job) and (job.retries or bench.tasks(job)[0].number) >= 2
 
 
-async def before_a_process(bench, kind):
-    """Its begin is written down, nothing has started."""
-    job = bench.job(kind, "sleep 60", tasks=3)
-    await at_once(lambda: bench.runs(job))
-    return job
+MOMENTS = {  # moment -> command, fields of the job, and what is so then
+    "waiting for ever": ("true", {"cpu": 99}, lambda bench, job: "can never run" in bench.why(job)),
+    "just added": ("sleep 60", {}, lambda _bench, _job: True),
+    "before a process": ("sleep 60", {"tasks": 3}, lambda bench, job: bench.runs(job)),
+    "between two starts": ("sleep 60", {"tasks": 3}, lambda bench, job: bench.runs(job)),
+    "while it runs": (
+        "sleep 60",
+        {"tasks": 2},
+        lambda bench, job: bench.tasks(job) and all(task.pid for task in bench.tasks(job)),
+    ),
+    "before another attempt": ("exit 3", {"gang": True, "retries": 99}, is_tried_again),
+    "before another try": ("exit 137", {"retries": 99}, has_tries),
+}
 
 
-async def between_two_starts(bench, kind):
-    job = await before_a_process(bench, kind)
-    for _ in range(2):
+async def at_moment(moment, kind, bench):
+    """Add a job, and return it at a moment of its life."""
+    command, fields, is_there = MOMENTS[moment]
+    if moment == "before another attempt" and kind == "loose":
+        command = "exit 137"
+    job = bench.job(kind, command, **fields)
+    wait = at_once if moment in ("before a process", "between two starts") else until
+    await wait(lambda: is_there(bench, job))
+    for _ in range(2 if moment == "between two starts" else 0):
         await asyncio.sleep(0)
     return job
 
 
-async def while_it_runs(bench, kind):
-    job = bench.job(kind, "sleep 60", tasks=2)
-    await until(lambda: bench.tasks(job) and all(task.pid for task in bench.tasks(job)))
-    return job
-
-
-async def before_a_further_attempt(bench, kind):
-    """The command fails at once, and is tried again later each time."""
-    job = bench.job(kind, "exit 137" if kind == "loose" else "exit 3", gang=True, retries=99)
-    await until(lambda: job.retries >= 2 and bench.why(job) == "it is about to be tried again")
-    return job
-
-
-async def before_a_further_try(bench, kind):
-    job = bench.job(kind, "exit 137", retries=99)
-    await until(lambda: bench.tasks(job) and (job.retries or bench.tasks(job)[0].number) >= 2)
-    return job
-
-
-async def while_tasks_wait(bench, kind):
-    """Of a job without gang allocation one runs, the other has no room; a gang waits as a whole."""
-    job = bench.job(kind, "sleep 60", tasks=2, cpu=3)
-    await until(lambda: "free, the job wants" in (bench.why(job) or ""))
-    return job
-
-
-MOMENTS = [
-    waiting_for_ever,
-    just_added,
-    before_a_process,
-    between_two_starts,
-    while_it_runs,
-    before_a_further_attempt,
-    before_a_further_try,
-]
-
-
 @pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
+@pytest.mark.parametrize("moment", MOMENTS)
 @on("default:cpu=4,memory=999,gpu=0")
 async def test_a_job_that_is_stopped_at_any_moment_is_stopped(moment, kind, bench):
     """214 and -210; nothing of it runs or is held; a second stop, or one after the end, changes nothing."""
-    job = await moment(bench, kind)
+    job = await at_moment(moment, kind, bench)
     bench.stop(job)
     bench.stop(job)
     ended = await bench.ended(job)
@@ -197,7 +172,8 @@ async def test_a_job_that_is_stopped_at_any_moment_is_stopped(moment, kind, benc
 @on("default:cpu=4,memory=999,gpu=0", kind="loose")
 async def test_a_job_some_of_whose_tasks_wait_is_stopped(bench):
     """The one that never began has no time of a begin."""
-    job = await while_tasks_wait(bench, "loose")
+    job = bench.job("loose", "sleep 60", tasks=2, cpu=3)
+    await until(lambda: "free, the job wants" in (bench.why(job) or ""))
     bench.stop(job)
     assert (await bench.ended(job)).exit_code == -210
     ends = [(task.exit_code, task.launched is None) for task in bench.tasks(job)]

@@ -48,17 +48,6 @@ def sql(server, statement, *values):
         return db.execute(statement, values).fetchall()
 
 
-def task_pid(server, name):
-    """Return the first process of a job's newest task, as the server wrote it down."""
-    rows = sql(
-        server,
-        "SELECT pid FROM tasks JOIN attempts ON attempt_id = attempts.id JOIN jobs ON job_id = jobs.id"
-        " WHERE name = ? ORDER BY tasks.rowid DESC LIMIT 1",
-        name.rpartition("~")[2],
-    )
-    return rows and rows[0][0]
-
-
 def task_pids(server):
     """Return the first processes of all tries of all tasks once each has one, in the order they began."""
 
@@ -77,10 +66,6 @@ def is_running(pid):
         return False
 
 
-def started_pid(server, name):
-    return wait_until(lambda: task_pid(server, name))
-
-
 def held(folder, command=""):
     """Return a command that says in the file ``runs`` that it runs, and goes on when there is ``go``."""
     return f"echo x >> {folder}/runs; until [ -e {folder}/go ]; do sleep 0.02; done; {command}"
@@ -94,7 +79,7 @@ def once(folder, command):
 def left_running(client, job, ran):
     """Submit a job, and kill the server once there is a file; return the job's name and first process."""
     name = client.submit(job)
-    pid = started_pid(client.server, name)
+    pid = task_pids(client.server)[-1]
     wait_until(lambda: ran.exists() and ran.read_text())
     client.server.kill()
     return name, pid
@@ -117,7 +102,7 @@ def test_a_task_that_still_runs_is_found_again(client, own_pai, tmp_path):
     name = client.submit("echo began; " + held(tmp_path, "exit 5"))
     before = client.wait(name, "RUNNING")
     wait_until((tmp_path / "runs").exists)
-    pid = started_pid(own_pai, name)
+    pid = task_pids(own_pai)[-1]
     own_pai.kill()
     assert is_running(pid)
     own_pai.restart()
@@ -198,7 +183,7 @@ def test_what_a_task_decided_stays_decided_if_others_are_lost(exit_code, ends, c
 def test_a_pid_that_is_another_process_now_is_not_taken_for_the_task(client, own_pai):
     """The start of a process is part of its identity: a stranger is neither waited for nor killed."""
     name = client.submit(role("sleep 60", minFailedTaskCount=1), retryCount=0)
-    pid = started_pid(own_pai, name)
+    pid = task_pids(own_pai)[-1]
     own_pai.kill()
     kill(pid)
     sql(own_pai, "UPDATE tasks SET pid = ?", os.getpid())
@@ -274,7 +259,7 @@ def test_ports_of_running_tasks_stay_theirs(client, own_pai):
     name = client.submit(role("sleep 60", portList=port_list))
     job = client.wait(name, "RUNNING")
     held = job["taskRoles"]["main"]["taskStatuses"][0]["containerPorts"]["web"]
-    started_pid(own_pai, name)
+    task_pids(own_pai)[-1]
     own_pai.kill()
     own_pai.restart()
     port_list[0]["beginAt"] = int(held)
@@ -297,7 +282,8 @@ def test_a_second_server_on_the_same_folder_is_refused(own_pai):
 def test_a_server_and_its_tasks_end_with_its_test_run(killed, tmp_path):
     """Its standard input closes with the process that started it; close() ends what a killed one left."""
     server = LocalPai(tmp_path / "data", api="v1").start()
-    pid = started_pid(server, LocalClient(server).submit("sleep 60"))
+    LocalClient(server).submit("sleep 60")
+    pid = task_pids(server)[-1]
     if killed:
         server.kill()
         assert is_running(pid)
@@ -315,7 +301,7 @@ def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
         v2 = ProtocolClient(server)
         first = v2.submit(protocol("sleep 60"))
         waiting = v2.submit(protocol("echo '<% $secrets.pw %>'", secrets={"pw": "swordfish-77"}))
-        started_pid(server, first)
+        task_pids(server)[-1]
         assert v2.job(waiting)["jobStatus"]["state"] == "WAITING"
         server.kill()
         server.restart()
@@ -337,7 +323,7 @@ def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, v2, t
     name, pid = left_running(v2, protocol(command, extras={"gangAllocation": gang}), runs)
     sql(v2.server, "UPDATE tasks SET pid = NULL, pid_started = NULL, launched = NULL")
     v2.server.restart()
-    assert task_pid(v2.server, name) == pid
+    assert task_pids(v2.server) == [pid]
     running = v2.job(name)
     assert (running["jobStatus"]["state"], v2.task(running)["taskState"]) == ("RUNNING", "RUNNING")
     (tmp_path / "go").touch()

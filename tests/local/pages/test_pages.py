@@ -27,25 +27,18 @@ class Page(HTMLParser):
 
     def __init__(self, reply):
         super().__init__()
-        self.status = reply.status_code
-        self.headers = reply.headers
+        self.status, self.headers, self.html = reply.status_code, reply.headers, reply.text
         self.tags = []
-        self.links = []
         self.text = ""
-        self.html = reply.text
         self.feed(reply.text)
+        self.links = [attrs["href"] for tag, attrs in self.tags if tag == "a"]
+        self.refreshes = any(attrs.get("http-equiv") == "refresh" for _, attrs in self.tags)
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-        if tag == "a":
-            self.links.append(dict(attrs)["href"])
 
     def handle_data(self, data):
         self.text += data
-
-    @property
-    def refreshes(self):
-        return any(tag == "meta" and attrs.get("http-equiv") == "refresh" for tag, attrs in self.tags)
 
 
 def get(server, path="/", **query):
