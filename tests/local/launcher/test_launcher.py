@@ -13,6 +13,7 @@ from local_client import role
 from protocol_client import task_role
 
 from luigi_pai.local.container.task_files import JobFolders
+from luigi_pai.local.releases import exit_spec
 from luigi_pai.local.store.records import RUNNING
 
 pytestmark = pytest.mark.slow
@@ -94,6 +95,31 @@ async def test_nothing_of_a_task_attempt_is_kept_when_there_is_a_next_one(bench)
     assert (kept["running jobs"], kept["in the queue"], kept["ports"]) == (1, 0, 2)
     assert kept["running tasks"] <= 1
     assert [task.folder.rpartition("/")[2] for task in tasks] == [f"main-0.{tasks[0].number}"]
+
+
+@pytest.mark.parametrize("kind", ["v1", "gang"])
+async def test_a_job_without_ports_waits_or_is_tried_again(kind, bench):
+    """On 0.7 without an attempt; on 1.8 each attempt ends with 253, the platform's fault, which does not count."""
+    ports = bench.launcher.ports
+    others = {"others": range(10_000, 10_000 + ports.left - 1000)}
+    ports.hold(others)
+    if kind == "v1":
+        job = bench.v1("a", role("true", taskNumber=2, portList=[{"label": "web", "portNumber": 600}]))
+    else:
+        resources = {"cpu": 1, "memoryMB": 1, "gpu": 0, "ports": {"web": 600}}
+        job = bench.v2("a", task_role("true", instances=2, resourcePerInstance=resources))
+    assert (await bench.ended(bench.job(kind, "true", name="b"))).exit_code == 0
+    if kind == "v1":
+        await until(lambda: bench.why(job) == "1204 ports wanted, and 1000 of this machine are left")
+        assert bench.store.last_attempt(job) is None
+    else:
+        await until(lambda: job.retries >= 2)
+        first = bench.store.tasks(bench.store.attempt(job, 1))
+        assert [task.exit_code for task in first] == [253, -220]
+        assert exit_spec(253)["phrase"] == "ContainerPortConflict"
+    ports.release(others)
+    ended = await bench.ended(job)
+    assert (ended.exit_code, ended.counted_retries, ended.retries > 0) == (0, 0, kind != "v1")
 
 
 async def test_a_decided_attempt_is_not_interrupted_by_the_end_of_the_server(bench):
