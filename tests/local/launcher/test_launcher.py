@@ -99,7 +99,7 @@ async def test_nothing_of_a_task_attempt_is_kept_when_there_is_a_next_one(bench)
 
 @pytest.mark.parametrize("kind", ["v1", "gang"])
 async def test_a_job_without_ports_waits_or_is_tried_again(kind, bench):
-    """On 0.7 without an attempt; on 1.8 each attempt ends with 253, the platform's fault, which does not count."""
+    """On 0.7 without an attempt; on 1.8 each ends with 253, the platform's fault, which does not count."""
     ports = bench.launcher.ports
     others = {"others": range(10_000, 10_000 + ports.left - 1000)}
     ports.hold(others)
