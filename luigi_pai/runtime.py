@@ -315,7 +315,7 @@ class Task:
 
     def peers_of(self, roles: "list[str] | None" = None) -> "list[Peer]":
         """Return the tasks of these roles, in the order of ``roles``; all tasks of the job if None."""
-        return [peer for role in _chosen(self, roles) for peer in self.roles[role]]
+        return [peer for role in _role_names(self, roles) for peer in self.roles[role]]
 
     def _read(self, key: str, **fields: object) -> "str | None":
         """Return the first non-empty value of a key's variables, or None. In a v2 job, v2's come first."""
@@ -350,17 +350,17 @@ class Task:
         return peers
 
     def _tasks_v2(self, role: str) -> "list[Peer]":
-        folded = _folded(role)
+        v2_role = folded(role)
         instances = (self._read("instances") or "").split(",")
         peers = [
-            Peer(role, index, self._read("task_host", role=folded, index=index))
+            Peer(role, index, self._read("task_host", role=v2_role, index=index))
             for index in sorted(
-                int(each.rpartition(":")[2]) for each in instances if each.startswith(f"{folded}:")
+                int(each.rpartition(":")[2]) for each in instances if each.startswith(f"{v2_role}:")
             )
         ]
         for name, value in self._environ.items():
             found = _TASK_PORTS.fullmatch(name)
-            if found and found.group(1) == folded and int(found.group(2)) < len(peers):
+            if found and found.group(1) == v2_role and int(found.group(2)) < len(peers):
                 peers[int(found.group(2))].ports[found.group(3)] = _numbers(value)
         return peers
 
@@ -382,7 +382,7 @@ class Task:
 
     def _resources(self, role: str) -> "list[int | None]":
         """Return GPUs, CPUs, memory and shared memory of a role's tasks; on v1, those of this task."""
-        resources = self._read("resources", role=role) or self._read("resources", role=_folded(role))
+        resources = self._read("resources", role=role) or self._read("resources", role=folded(role))
         if resources:
             gpus, cpus, memory, shared = _numbers(resources)
             return [gpus, cpus, memory, shared or None]
@@ -395,12 +395,12 @@ class _Roles(dict):  # type: ignore[type-arg]
 
     def __missing__(self, role: str) -> "list[Peer]":
         for name, peers in self.items():
-            if _folded(name) == _folded(role):
+            if folded(name) == folded(role):
                 return list(peers)
         raise ContainerError(f"the job has no task role {role!r}, only {', '.join(self)}")
 
 
-def _chosen(task: Task, roles: "list[str] | None") -> "list[str]":
+def _role_names(task: Task, roles: "list[str] | None") -> "list[str]":
     """Return the names of these roles, or of all roles if None. A string is not a list of roles."""
     if isinstance(roles, str):
         raise TypeError(f"roles = {roles!r} is a string; use a list: roles=[{roles!r}]")
@@ -419,8 +419,8 @@ class _FreePorts(dict):  # type: ignore[type-arg]
         return list(self[label])
 
 
-def _folded(role: str) -> str:
-    """Return a role's name as v2 writes it in the names of environment variables."""
+def folded(role: str) -> str:
+    """Convert a role to its form on v2 servers and in their variables: ``My_Role`` -> ``myrole``."""
     return re.sub("[^a-z0-9]", "", role.lower())
 
 
@@ -474,7 +474,7 @@ def tf_config(port: str = "http", roles: "list[str] | None" = None) -> str:
         ContainerError: a port is unknown here, or a task has no address yet.
     """
     task = current()
-    cluster = {role: [peer.address(port) for peer in task.roles[role]] for role in _chosen(task, roles)}
+    cluster = {role: [peer.address(port) for peer in task.roles[role]] for role in _role_names(task, roles)}
     return json.dumps({"cluster": cluster, "task": {"type": task.role, "index": task.index}})
 
 
@@ -594,15 +594,15 @@ class _Meeting:
             server.settimeout(_LINGER)
             selector.register(server, selectors.EVENT_READ)
             try:
-                while self._missing() and self._left() > 0 and not self._is_over:
-                    for connection in self._ready(selector, self._left()):
+                while self._missing() and self._seconds_left() > 0 and not self._is_over:
+                    for connection in self._ready(selector, self._seconds_left()):
                         if connection is server:
                             self._accept(server, selector)
-                        elif not self._take(connection):
-                            self._drop(connection, selector)
+                        elif not self._receive(connection):
+                            self._disconnect(connection, selector)
                 missing = self._missing()
                 selector.unregister(server)
-                self._part(missing, selector)
+                self._dismiss(missing, selector)
             finally:
                 for connection in self._received:
                     connection.close()
@@ -642,7 +642,7 @@ class _Meeting:
         self._received[connection] = b""
         selector.register(connection, selectors.EVENT_READ)
 
-    def _take(self, connection: "socket.socket") -> bool:
+    def _receive(self, connection: "socket.socket") -> bool:
         """Read a task's message; return False if the task is at another barrier, or has disconnected."""
         try:
             data = connection.recv(_LONGEST)
@@ -669,7 +669,7 @@ class _Meeting:
             self._elsewhere.pop(rank, None)
         return True
 
-    def _drop(self, connection: "socket.socket", selector: "selectors.BaseSelector") -> None:
+    def _disconnect(self, connection: "socket.socket", selector: "selectors.BaseSelector") -> None:
         selector.unregister(connection)
         connection.close()
         self._received.pop(connection, None)
@@ -684,7 +684,7 @@ class _Meeting:
         """Return the ranks of the tasks that have not connected to the first task."""
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
-    def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
+    def _dismiss(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
         """Send the missing ranks to the connected tasks, and wait up to 2 s until they close the connections.
 
         If this task closed the connections first, its port would stay in use for some time.
@@ -694,12 +694,12 @@ class _Meeting:
         end = time.monotonic() + _LINGER
         while self._ranks and time.monotonic() < end:
             for connection in self._ready(selector, _RETRY):
-                if connection not in self._ranks or not self._take(connection):
-                    self._drop(connection, selector)
+                if connection not in self._ranks or not self._receive(connection):
+                    self._disconnect(connection, selector)
 
     def join(self, rank: int) -> "list[int]":
         """Ask the first task until it responds; return the ranks of the tasks that did not arrive."""
-        while self._left() > 0:
+        while self._seconds_left() > 0:
             try:
                 response = self._ask(rank)
             except (OSError, ValueError):  # the first task is not listening, or its response is not JSON
@@ -708,7 +708,7 @@ class _Meeting:
                 return response
             if isinstance(response, str):
                 self._elsewhere[0] = response
-            time.sleep(min(_RETRY, max(self._left(), 0)))
+            time.sleep(min(_RETRY, max(self._seconds_left(), 0)))
         return [0]
 
     def _ask(self, rank: int) -> object:
@@ -717,7 +717,7 @@ class _Meeting:
         import struct
 
         address = str(self._peers[0].host), self._peers[0].port(self._port)
-        with socket.create_connection(address, min(self._left(), _LINGER)) as connection:
+        with socket.create_connection(address, min(self._seconds_left(), _LINGER)) as connection:
             if connection.getsockname() == connection.getpeername():
                 # no task listens, and TCP connected this socket to itself; a reset frees its port
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -725,23 +725,23 @@ class _Meeting:
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
             received = b""
             for is_last in (False, True):
-                connection.settimeout(_LINGER if is_last else max(self._left(), 0.001))
+                connection.settimeout(_LINGER if is_last else max(self._seconds_left(), 0.001))
                 try:
                     while not received.endswith(b"\n"):
-                        received += self._more(connection)
+                        received += self._receive_more(connection)
                     return json.loads(received.decode("ascii"))
                 except socket.timeout:
                     connection.sendall(b"\n")  # this task gives up; the response then lists the missing tasks
         return None
 
     @staticmethod
-    def _more(connection: "socket.socket") -> bytes:
+    def _receive_more(connection: "socket.socket") -> bytes:
         data = connection.recv(65536)
         if not data:
             raise ConnectionError("the first task has closed the connection")
         return data
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         return self._deadline - time.monotonic()
 
 
@@ -948,7 +948,7 @@ class _Reporter:
         if shutil.which("hdfs") is None:
             self._is_hdfs, self._folder = False, ""
             raise FileNotFoundError("this image has no hdfs command")
-        with _alone():
+        with _exclusive():
             if not self._is_whole:
                 _hdfs("-mkdir", "-p", self._folder)
             _hdfs("-appendToFile", "-", self._path, data=data)
@@ -989,7 +989,7 @@ def _print(lines: "list[str]") -> None:
 
 
 @contextlib.contextmanager
-def _alone() -> "Iterator[None]":
+def _exclusive() -> "Iterator[None]":
     """Lock out this container's other processes, because a file on HDFS can have one writer at a time."""
     import fcntl
 

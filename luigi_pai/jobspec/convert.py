@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.job import FS_URI, PaiJob, default_output
-from luigi_pai.jobspec.names import folded, v2_name
+from luigi_pai.jobspec.names import v2_name
 from luigi_pai.jobspec.paths import mapping_of
 from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.protocol_parts import NOTIFICATION
 from luigi_pai.jobspec.storage import mount as storage_mount
 from luigi_pai.jobspec.validate import validate_job
+from luigi_pai.runtime import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -122,9 +123,9 @@ class _Converter:
         job = self._job
         name, described = v2_name(job["jobName"]), {}
         if name != job["jobName"]:
-            self._lose("jobName", f"becomes {name!r}: v2 names have letters, digits, _ and - only")
+            self._add_loss("jobName", f"becomes {name!r}: v2 names have letters, digits, _ and - only")
             described = {"description": job["jobName"]}
-        self._lose_fields_without_counterpart()
+        self._add_losses_without_counterpart()
         self._folders = {kind: self._folder(key) for key, kind, _, _ in _FOLDERS if job.get(key)}
         self._names = dict(self._role_names())
         roles = {
@@ -154,23 +155,23 @@ class _Converter:
             protocol = storage_mount.with_storage(protocol, self._storage)
         return Conversion(protocol, tuple(self._losses))
 
-    def _lose(self, path: str, message: str) -> None:
+    def _add_loss(self, path: str, message: str) -> None:
         self._losses.append(Problem(path, message, Level.WARNING))
 
-    def _lose_fields_without_counterpart(self) -> None:
+    def _add_losses_without_counterpart(self) -> None:
         job = self._job
         for key, message in _WITHOUT_COUNTERPART.items():
             if job.get(key):
-                self._lose(key, message.format(job[key]))
+                self._add_loss(key, message.format(job[key]))
         others = [key for key in job.get("extras") or () if key != NOTIFICATION]
         if others:
-            self._lose("extras", f"are left out: {', '.join(others)}; v2 gives extras another meaning")
+            self._add_loss("extras", f"are left out: {', '.join(others)}; v2 gives extras another meaning")
 
     def _retry_count(self) -> int:
         count = int(self._job.get("retryCount") or 0)
         if count < 0:
             meaning = "no limit" if count == -1 else "also after a success"
-            self._lose("retryCount", f"{count} ({meaning}) becomes 0: v2 has no negative count")
+            self._add_loss("retryCount", f"{count} ({meaning}) becomes 0: v2 has no negative count")
         return max(count, 0)
 
     def _folder(self, key: str) -> str:
@@ -180,13 +181,13 @@ class _Converter:
         elif FS_URI in path and self._fs_uri:
             path = path.replace(FS_URI, self._fs_uri.rstrip("/"))
         elif FS_URI in path:
-            self._lose(
+            self._add_loss(
                 key,
                 f"{path!r} stays as it is: {FS_URI} is empty on v2 clusters; "
                 f"set storage (or, with an HDFS, fs_uri) in [{self._section}] of luigi.cfg",
             )
         if key == "codeDir" and not (self._storage and self._storage.has(path)):
-            self._lose(
+            self._add_loss(
                 key,
                 "is copied into the working folder only if the image has the hdfs command: v2 copies no "
                 "code folder",
@@ -205,7 +206,7 @@ class _Converter:
                 name = f"{name.rstrip('0123456789') or 'role'}{number}"
             names.add(name)
             if name != role["name"]:
-                self._lose(
+                self._add_loss(
                     f"taskRoles[{index}].name",
                     f"{role['name']!r} becomes {name!r}: roles have letters and digits only",
                 )
@@ -238,7 +239,7 @@ class _Converter:
         options = {"shmMB": int(role.get("shmMB") or 0)}
         if role.get("shmMB") is None:
             options["shmMB"] = _SHM_MB_V1
-            self._lose(
+            self._add_loss(
                 f"{path}.shmMB",
                 f"is absent, which is {_SHM_MB_V1} MB on v1, {_SHM_MB_V2} on OpenPAI v2 and {_SHM_MB_LTP} on "
                 f"LTP; the role gets {_SHM_MB_V1}",
@@ -253,9 +254,9 @@ class _Converter:
             label = re.sub(r"[^A-Za-z0-9_]", "_", port["label"])
             label = f"_{label}" if label[:1].isdigit() else label
             if label != port["label"]:
-                self._lose(f"{path}.portList[{index}].label", f"{port['label']!r} becomes {label!r}")
+                self._add_loss(f"{path}.portList[{index}].label", f"{port['label']!r} becomes {label!r}")
             if int(port.get("beginAt") or 0):
-                self._lose(
+                self._add_loss(
                     f"{path}.portList[{index}].beginAt",
                     f"{port['beginAt']} is left out: v2 chooses ports; the command reads "
                     f"PAI_PORT_LIST_ROLE_INDEX_{label}",
@@ -317,7 +318,7 @@ class _Converter:
         for key, value in (self._job.get("jobEnvs") or {}).items():
             string = value if isinstance(value, str) else json.dumps(value)
             if not _VARIABLE.fullmatch(key):
-                self._lose(f"jobEnvs.{key}", "is left out: a shell has no variable of this name")
+                self._add_loss(f"jobEnvs.{key}", "is left out: a shell has no variable of this name")
             elif "'" in string or "<%" in string or key == _LESS_PERCENT:
                 values[key] = shlex.quote(string.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>"))
                 self._parameters |= {_LESS_PERCENT: "<%"} if "<%" in string else {}

@@ -118,13 +118,12 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
     about = VirtualCluster.of(name, clusters[name])
     if about.total == Resources():
         return _without_total(demand, about)
-    short = list(_short(demand.at_once, about.total, about.used))
+    short = list(_insufficient(demand.at_once, about.total, about.used))
     if not short:
         return None
-    never = any(impossible for impossible, _ in short)
-    parts = [part for impossible, part in short if impossible or not never]
+    never = [part for impossible, part in short if impossible]
     end = "; it can never start there" if never else ""
-    return f"virtual cluster {name} has {'; '.join(parts)}{end}"
+    return f"virtual cluster {name} has {'; '.join(never or [part for _, part in short])}{end}"
 
 
 def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
@@ -133,22 +132,23 @@ def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
     unit, want, in_use = next((row for row in rows if row[1]), (_UNITS[0], 0, about.used.gpus))
     parts = []
     if about.share is not None and about.load is not None:
-        load, share = _plain(round(about.load, 1)), _plain(round(about.share, 1))
+        load, share = _format_number(round(about.load, 1)), _format_number(round(about.share, 1))
         parts.append(f"{load} % of its {share} % of the cluster in use")
     if in_use is not None:
-        parts.append(f"{_amount(in_use, unit)} in use")
+        parts.append(f"{_format_amount(in_use, unit)} in use")
     if not parts:
         return None
     if pending := about.jobs_waiting:
         parts.append(f"{pending} job{'' if pending == 1 else 's'} pending")
-    return f"virtual cluster {about.name} has {', '.join(parts)}; the job wants {_amount(want or 0, unit)}"
+    wanted = _format_amount(want or 0, unit)
+    return f"virtual cluster {about.name} has {', '.join(parts)}; the job wants {wanted}"
 
 
 def free_in(about: object) -> str | None:
     """Return the free GPUs and CPUs of a virtual cluster as a string; None if they are not known."""
     known = VirtualCluster.of("", about)
     parts = [
-        f"{_plain(free)} of {_amount(total, unit)}"
+        f"{_format_number(free)} of {_format_amount(total, unit)}"
         for unit, total, free in zip(_UNITS[:2], known.total[:2], known.free[:2], strict=True)
         if total is not None and free is not None
     ]
@@ -163,22 +163,22 @@ def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> 
     """
     demand = Demand.of_config(job.to_dict())
     about = VirtualCluster.of(demand.virtual_cluster, clusters.get(demand.virtual_cluster))
-    parts = [part for never, part in _short(demand.at_once, about.total, Resources()) if never]
+    parts = [part for never, part in _insufficient(demand.at_once, about.total, Resources()) if never]
     if not parts:
         return None
     return f"virtual cluster {demand.virtual_cluster} has {'; '.join(parts)}: it would wait forever"
 
 
-def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:
+def _insufficient(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:
     """Yield a pair for each insufficient resource: whether even the total is too small, and a message."""
     for unit, want, available, in_use in zip(_UNITS, wanted, total, used, strict=True):
         if available is None or want is None:
             continue
         if want > available:
-            yield True, f"{_amount(available, unit)} in all, the job wants {_plain(want)}"
+            yield True, f"{_format_amount(available, unit)} in all, the job wants {_format_number(want)}"
         elif in_use is not None and want > available - in_use:
-            free = f"{_plain(max(0, available - in_use))} of {_amount(available, unit)} free"
-            yield False, f"{free}, the job wants {_plain(want)}"
+            free = f"{_format_number(max(0, available - in_use))} of {_format_amount(available, unit)} free"
+            yield False, f"{free}, the job wants {_format_number(want)}"
 
 
 def _resources(response: object) -> Resources:
@@ -197,9 +197,9 @@ def _number(value: object) -> float | None:
     return None
 
 
-def _amount(value: float, unit: tuple[str, str]) -> str:
-    return f"{_plain(value)} {unit[0] if value == 1 else unit[1]}"
+def _format_amount(value: float, unit: tuple[str, str]) -> str:
+    return f"{_format_number(value)} {unit[0] if value == 1 else unit[1]}"
 
 
-def _plain(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:g}" if value != int(value) else str(int(value))

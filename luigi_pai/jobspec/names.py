@@ -1,4 +1,4 @@
-"""Names of jobs, their submissions and task roles.
+"""Names of jobs and their submissions.
 
 OpenPAI never lets you reuse a job name. So a failed job is submitted again as ``NAME__attempt2``, then
 ``NAME__attempt3``. ``luigi_pai.runtime`` defines this suffix, because it reads names in containers.
@@ -131,8 +131,3 @@ def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
             f"{numbered['base']!r}; choose a name that does not end in {_SUFFIX} and a number"
         )
     return [Problem(path, message) for message in messages]
-
-
-def folded(role: str) -> str:
-    """Convert a task role's name to the form that v2 servers show: ``My_Role`` -> ``myrole``."""
-    return re.sub(r"[^a-z0-9]", "", role.lower())

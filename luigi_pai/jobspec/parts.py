@@ -109,7 +109,8 @@ class Part:
             given = getattr(self, name)
             if given is UNSET or _is_empty(given):
                 continue
-            shown.append(f"{name}={_masked(given) if metadata.get('hidden') else _shown(given)}")
+            formatted = _masked if metadata.get("hidden") else _without_credentials
+            shown.append(f"{name}={formatted(given)}")
         if self.more:
             shown.append(f"more={_masked(self.more)}")
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -213,7 +214,7 @@ def _masked(given: Any) -> str:
     return "..."
 
 
-def _shown(given: Any) -> str:
+def _without_credentials(given: Any) -> str:
     return _CREDENTIALS.sub("...@", repr(given))
 
 
@@ -237,56 +238,56 @@ def plain(given: Any, path: Path = ()) -> Any:
         if isinstance(given, kinds):
             return converted(given, path)
     if inspect.isroutine(given):
-        raise _refused(path, METHOD)
+        raise _refusal(path, METHOD)
     like_a_number = hasattr(given, "__index__") or hasattr(given, "__float__")
     hint = (
         "; convert it with int(...) or float(...)"
         if like_a_number
         else "; write it as a string, a number or a list"
     )
-    raise _refused(path, f"is of type {type(given).__name__}, which JSON does not have{hint}")
+    raise _refusal(path, f"is of type {type(given).__name__}, which JSON does not have{hint}")
 
 
-def _of_enum(given: Enum, path: Path) -> Any:
+def _from_enum(given: Enum, path: Path) -> Any:
     return plain(given.value if isinstance(given, (str, int, float)) else given.name, path)
 
 
-def _of_text(given: str, path: Path) -> str:
+def _from_string(given: str, path: Path) -> str:
     if _SURROGATE.search(given):
-        raise _refused(path, "has half a character in it (a lone surrogate), which no server reads")
+        raise _refusal(path, "has half a character in it (a lone surrogate), which no server reads")
     return str(given)
 
 
-def _of_float(given: float, path: Path) -> float:
+def _from_float(given: float, path: Path) -> float:
     if not math.isfinite(given):
-        raise _refused(path, "is infinite or not a number, which JSON does not have")
+        raise _refusal(path, "is infinite or not a number, which JSON does not have")
     return float(given)
 
 
-def _of_mapping(given: Mapping[Any, Any], path: Path) -> dict[str, Any]:
+def _from_mapping(given: Mapping[Any, Any], path: Path) -> dict[str, Any]:
     for key in given:
         if not isinstance(key, str):
-            raise _refused(path, f"has a key of type {type(key).__name__}; keys are strings")
+            raise _refusal(path, f"has a key of type {type(key).__name__}; keys are strings")
     return {str(key): plain(item, (*path, str(key))) for key, item in given.items()}
 
 
-def _of_bytes(given: Any, path: Path) -> Any:
-    raise _refused(path, f"is of type {type(given).__name__}, which JSON does not have; decode it")
+def _from_bytes(given: Any, path: Path) -> Any:
+    raise _refusal(path, f"is of type {type(given).__name__}, which JSON does not have; decode it")
 
 
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Path], Any]], ...] = (
-    (Enum, _of_enum),  # first, because a member may also be a string or a number
+    (Enum, _from_enum),  # first, because a member may also be a string or a number
     (Part, lambda given, path: given._document(path)),  # noqa: SLF001  this is its module
-    (str, _of_text),
+    (str, _from_string),
     (int, lambda given, _: int(given)),
-    (float, _of_float),
+    (float, _from_float),
     (date, lambda given, _: given.isoformat()),  # and datetime, which is a subclass of date
     (os.PathLike, lambda given, path: plain(os.fspath(given), path)),
-    ((bytes, bytearray, memoryview), _of_bytes),
-    (Mapping, _of_mapping),
+    ((bytes, bytearray, memoryview), _from_bytes),
+    (Mapping, _from_mapping),
     (Sequence, lambda given, path: [plain(item, (*path, index)) for index, item in enumerate(given)]),
 )
 
 
-def _refused(path: Path, message: str) -> SpecError:
+def _refusal(path: Path, message: str) -> SpecError:
     return SpecError("", [Problem(path_text(path), message)])

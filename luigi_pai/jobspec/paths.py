@@ -45,7 +45,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def strings(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield every string in lists and mappings, with its path."""
     yield from ((place, leaf) for place, leaf in leaves(value, path) if isinstance(leaf, str))
 

@@ -93,7 +93,7 @@ def schema_findings(
     message, without secrets.
     """
     for error in _validator(name, release).iter_errors(document):
-        yield from _findings(error, shown, release)
+        yield from _error_findings(error, shown, release)
 
 
 def cut(value: str) -> str:
@@ -269,7 +269,7 @@ def _unique(_: Any, about: Mapping[str, Any], instance: Any, __: Any) -> Iterato
         yield _error(message, index, about["keys"][0])
 
 
-def _findings(
+def _error_findings(
     error: ValidationError, shown: Callable[[Any, Path], str], release: tuple[int, ...] | None
 ) -> Iterator[Finding]:
     path = tuple(error.absolute_path)
@@ -288,7 +288,7 @@ def _findings(
     elif error.validator in ("near", "limits", "unique"):
         yield Finding(path, error.message, Level.WARNING if error.validator == "near" else level)
     elif error.validator == "since":
-        message = _needs(str(error.validator_value), level)
+        message = _release_message(str(error.validator_value), level)
         yield Finding(path, message, Level.WARNING if release is None else level)
     elif "propertyNames" in error.absolute_schema_path:
         yield Finding(
@@ -297,10 +297,10 @@ def _findings(
     else:
         value = shown(instance, path)
         odd = not_ascii(instance) if isinstance(instance, str) and value[0] in "'\"" else ""
-        yield Finding(path, _unfit(error, path, value) + odd, level)
+        yield Finding(path, _mismatch(error, path, value) + odd, level)
 
 
-def _unfit(error: ValidationError, path: Path, shown: str) -> str:
+def _mismatch(error: ValidationError, path: Path, shown: str) -> str:
     """Return why a value does not fit, with advice on frequent mistakes in Python, YAML and JSON."""
     instance: Any = error.instance
     schema = cast("Mapping[str, Any]", error.schema)
@@ -322,7 +322,7 @@ def _unfit(error: ValidationError, path: Path, shown: str) -> str:
     return f"{shown} is not {description}"
 
 
-def _needs(release: str, level: Level) -> str:
+def _release_message(release: str, level: Level) -> str:
     others = "refuse it" if level is Level.REFUSED else "accept it, and it does not work there"
     return f"needs {release_title(release)} or later; other servers {others}"
 

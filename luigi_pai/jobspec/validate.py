@@ -19,7 +19,6 @@ from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 from luigi_pai.jobspec.dialects.mustache import SPACES
 from luigi_pai.jobspec.hints import METHOD
 from luigi_pai.jobspec.job import PaiJob, methods_in
-from luigi_pai.jobspec.names import folded
 from luigi_pai.jobspec.paths import Path, is_int, item_of, list_of, mapping_of, text_of
 from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.rules.commands import config_command_findings
@@ -34,6 +33,7 @@ from luigi_pai.jobspec.schema_problems import (
     schema_findings,
     stricter,
 )
+from luigi_pai.runtime import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -103,7 +103,7 @@ def validate_job(
     number = release_number(release) if release is not None else None
     document = with_numbers(document, schema("job.v1"))
     findings = [
-        *schema_findings(document, "job.v1", _shown, number),
+        *schema_findings(document, "job.v1", _format_value, number),
         *_relations(document),
         *_string_findings(document, release or (None if api_version == "v1" else _CONVERTS)),
     ]
@@ -134,7 +134,7 @@ def _number(string: str) -> Any:
     return string if math.isinf(number) else javascript_number(number)
 
 
-def _shown(value: Any, path: Path) -> str:
+def _format_value(value: Any, path: Path) -> str:
     """Format a value for errors: shortened, and without the values of jobEnvs, which may be secret."""
     if "jobEnvs" in path:
         return f"a value of type {type(value).__name__}"

@@ -32,7 +32,7 @@ from luigi_pai.jobspec.schema_problems import (
 )
 from luigi_pai.jobspec.templates.commands import role_commands
 from luigi_pai.jobspec.templates.prerequisites import PLUGIN, prerequisite_findings
-from luigi_pai.jobspec.templates.references import plugin_texts, reference_findings, references
+from luigi_pai.jobspec.templates.references import plugin_strings, reference_findings, references
 from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def validate_protocol(
         The problems in the order of the document; an empty list if there are no problems.
     """
     number = release_number(release) if release is not None else None
-    findings = list(schema_findings(document, "protocol.v2", _shown, number))
+    findings = list(schema_findings(document, "protocol.v2", _format_value, number))
     if isinstance(document, dict):
         findings += _several_fields(document, number)
         findings += reference_findings(document)
@@ -110,7 +110,7 @@ def validate_protocol(
     return problems_in_order(findings, document, lines or {})
 
 
-def _shown(value: Any, path: Path) -> str:
+def _format_value(value: Any, path: Path) -> str:
     """Format a value for errors: shortened, and without values that may be secret."""
     if isinstance(value, dict | list):
         kind = "mapping" if isinstance(value, dict) else "list"
@@ -160,7 +160,7 @@ def _several_fields(document: Mapping[str, Any], release: tuple[int, ...] | None
     yield from _roles(document, release)
     yield from _deployments(document)
     yield from _extras(document)
-    yield from _plugin_texts(document)
+    yield from _plugin_strings(document)
 
 
 def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -299,14 +299,14 @@ _MISREAD = (
 )
 
 
-def _plugin_texts(document: Mapping[str, Any]) -> Iterator[Finding]:
+def _plugin_strings(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield a finding for each string that the runtime changes for its plugin, without quoting it."""
-    for _, path, string in plugin_texts(document):
-        if (not string.isprintable() or _AWKWARD.intersection(string)) and not _survives(string):
+    for _, path, string in plugin_strings(document):
+        if (not string.isprintable() or _AWKWARD.intersection(string)) and not _is_read_unchanged(string):
             yield stricter(path, _MISREAD)
 
 
-def _survives(string: str) -> bool:
+def _is_read_unchanged(string: str) -> bool:
     """Return whether the runtime reads a string unchanged."""
     try:
         return bool(yaml.safe_load(repr([string])) == [string])

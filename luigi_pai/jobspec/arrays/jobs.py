@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.comparison import differing_fields
 from luigi_pai.jobspec.dialects.shell_text import packed
-from luigi_pai.jobspec.names import folded
 from luigi_pai.jobspec.paths import list_of, mapping_of
 from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.submission import submission_text
 from luigi_pai.jobspec.templates.commands import entrypoints, role_commands
 from luigi_pai.jobspec.templates.prerequisites import resolve
-from luigi_pai.runtime import VARIABLES, variables
+from luigi_pai.runtime import VARIABLES, folded, variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,7 +63,7 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
         SpecError: A job cannot be an instance of this array, or the array is larger than servers accept.
     """
     documents = [resolve(job.to_dict()) for job in jobs]
-    array = _alike(documents)
+    array = _shared_by_all(documents)
     array["name"] = name
     parameters = _common_parameters(array, documents)
     if parameters:
@@ -96,10 +95,10 @@ def check_alike(jobs: Iterable[JobProtocol]) -> None:
     Raises:
         SpecError: A job cannot be in an array, or it cannot be in the same array as the first job.
     """
-    _alike(resolve(job.to_dict()) for job in jobs)
+    _shared_by_all(resolve(job.to_dict()) for job in jobs)
 
 
-def _shared(document: dict[str, Any]) -> dict[str, Any]:
+def _comparable(document: dict[str, Any]) -> dict[str, Any]:
     """Return a job without the fields in which the jobs of an array may differ (see ``array_of``)."""
     name = str(document["name"])
     roles = document.get("taskRoles") or {}
@@ -124,12 +123,12 @@ def _shared(document: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _shared_by_all(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Check that jobs and their secrets are alike; return the shared fields. Errors show no secrets."""
     first: dict[str, Any] | None = None
     first_name = ""
     for document in documents:
-        name, shared = str(document["name"]), _shared(document)
+        name, shared = str(document["name"]), _comparable(document)
         ((_, commands),) = role_commands(document).items()
         if any(_SECRET.search(command) for _, command in commands):
             message = "refer to secrets, which points that share a job cannot do; leave points_per_job out"
@@ -186,15 +185,15 @@ def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str
 def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
     """Return the commands of an array; the documents are its jobs, resolved, each with one task role."""
     ((label, role),) = documents[0]["taskRoles"].items()
-    lines = [_line(document) for document in documents]
+    lines = [_table_line(document) for document in documents]
     command = '"$luigi_pai_line"'
-    if shared := _shared_part(lines):
+    if shared := _longest_shared_line(lines):
         lines = [line.replace(shared, _MARK, 1) for line in lines]
         unpacked = packed(shared.encode("utf-8", "surrogatepass"))
         command = f'"${{luigi_pai_line%%{_MARK}*}}$({unpacked})${{luigi_pai_line#*{_MARK}}}"'
     return [
-        _own_line(lines),
-        *_as_alone(label, role.get("completion") or {}),
+        _select_line(lines),
+        *_single_job_exports(label, role.get("completion") or {}),
         "luigi_pai_line=${luigi_pai_line#*:}",
         f'eval "$(printf %b {command})"',
     ]
@@ -207,7 +206,7 @@ def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
     """
     for role in mapping_of(array, "taskRoles").values():
         commands = list_of(role, "commands")
-        if commands and (table := _unpacked(str(commands[0]))) is not None:
+        if commands and (table := _unpack(str(commands[0]))) is not None:
             return [line.partition(":")[0] for line in table.splitlines()]
     return None
 
@@ -222,15 +221,15 @@ def job_in(array: Mapping[str, Any], index: int) -> dict[str, Any]:
         return dict(array)
     ((label, role),) = array["taskRoles"].items()
     commands = [str(command) for command in role["commands"]]
-    command = (_unpacked(commands[0]) or "").splitlines()[index].partition(":")[2]
-    command = command.replace(_MARK, _unpacked(commands[-1]) or _MARK, 1)
+    command = (_unpack(commands[0]) or "").splitlines()[index].partition(":")[2]
+    command = command.replace(_MARK, _unpack(commands[-1]) or _MARK, 1)
     command = _ESCAPED.sub(lambda found: _CHARACTERS[found[1]], command).removeprefix(_ERREXIT)
     single = {**role, "instances": 1, "commands": [command]}
     single.pop("completion", None)  # the array's value, with which no instance ends the job
     return {**array, "name": names[index], "taskRoles": {label: single}}
 
 
-def _unpacked(command: str) -> str | None:
+def _unpack(command: str) -> str | None:
     """Return the string that is packed in a command; None if there is none."""
     found = _TABLE.search(command)
     try:
@@ -239,7 +238,7 @@ def _unpacked(command: str) -> str | None:
         return None
 
 
-def _line(document: dict[str, Any]) -> str:
+def _table_line(document: dict[str, Any]) -> str:
     """Return a job's line of the table, ``NAME:COMMAND``. The command is escaped for ``printf %b``."""
     name = str(document["name"])
     (command,) = entrypoints(document).values()
@@ -247,7 +246,7 @@ def _line(document: dict[str, Any]) -> str:
     return f"{name}:" + command.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
 
 
-def _shared_part(lines: Sequence[str]) -> str:
+def _longest_shared_line(lines: Sequence[str]) -> str:
     """Return the longest command line that all jobs share; empty if it has fewer than 1,000 characters."""
     first, *others = lines
     if any(_MARK in line for line in lines):
@@ -256,7 +255,7 @@ def _shared_part(lines: Sequence[str]) -> str:
     return max((part for part in parts if all(part in line for line in others)), key=len, default="")
 
 
-def _own_line(lines: Sequence[str]) -> str:
+def _select_line(lines: Sequence[str]) -> str:
     """Return the shell command that reads the instance's line of the table."""
     table = packed("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
     number = f"$(({_INDEX} + 1))"
@@ -264,7 +263,7 @@ def _own_line(lines: Sequence[str]) -> str:
     return f'{found} && [ -n "$luigi_pai_line" ] || {{ echo "{_NO_COMMAND}" >&2; exit 1; }}'
 
 
-def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
+def _single_job_exports(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
     """Yield commands that set the variables of an instance to their values in a job with one instance."""
     role = folded(label)
     instance = {"role": role, "index": 0}

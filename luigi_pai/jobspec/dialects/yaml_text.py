@@ -55,14 +55,13 @@ class Document:
 
     Args:
         text: One YAML document.
-        source: The name of the document's file; empty if there is no file.
         js_yaml_4: See ``read_yaml``.
 
     Raises:
         YamlError: ``text`` is not YAML, or servers refuse it.
 
     Attributes:
-        text, source: The arguments of the constructor.
+        text: The argument of the constructor.
         value: The document's value, in the types of JSON: dict, list, str, int, float, bool, None.
         lines: Path of each value -> the line of its key, or of the value itself if it is an item of a list.
             The first line is 1.
@@ -70,8 +69,8 @@ class Document:
         problems: Scalars and keys whose values servers lose or change, or whose values depend on the server.
     """
 
-    def __init__(self, text: str, source: str = "", *, js_yaml_4: bool | None = None) -> None:
-        self.text, self.source = text, source
+    def __init__(self, text: str, *, js_yaml_4: bool | None = None) -> None:
+        self.text = text
         self._js_yaml_4 = js_yaml_4
         self.lines: dict[Path, int] = {}
         self.warnings: list[Problem] = []
@@ -226,7 +225,7 @@ def read_yaml(
             document, which may contain secrets.
     """
     try:
-        document = Document(text, source, js_yaml_4=js_yaml_4)
+        document = Document(text, js_yaml_4=js_yaml_4)
     except YamlError as error:
         raise SpecError(source, [error.problem]) from None
     if document.problems and not lenient:

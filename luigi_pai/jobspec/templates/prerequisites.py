@@ -26,7 +26,7 @@ from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.shell_text import with_line_feeds
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import item_of, list_of, mapped, mapping_of, text_of, texts
+from luigi_pai.jobspec.paths import item_of, list_of, mapped, mapping_of, strings, text_of
 from luigi_pai.jobspec.schema_problems import Finding, stricter, warning
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
         raise SpecError(name if isinstance(name, str) else "", [each.as_problem() for each in problems])
     resolved = dict(document)
     if known.listed:
-        resolved["prerequisites"] = [_sent(each) for each in known.listed]
+        resolved["prerequisites"] = [_for_releases(each) for each in known.listed]
     if known.roles:
         resolved["taskRoles"] = {name: _resolved_role(role, known) for name, role in known.roles.items()}
     for field in ("taskRoles", "deployments"):
-        if any("\r" in string for _, string in texts(resolved.get(field))):
+        if any("\r" in string for _, string in strings(resolved.get(field))):
             resolved[field] = mapped(resolved[field], _with_line_feeds)
     return resolved
 
@@ -149,18 +149,18 @@ def _names(value: Any, key: str) -> list[tuple[int, str]]:
     return [(index, each) for index, each in enumerate(list_of(value, key)) if isinstance(each, str)]
 
 
-def _listed_by(role: Any) -> list[str]:
+def _prerequisites_of(role: Any) -> list[str]:
     return [name for _, name in _names(role, "prerequisites")]
 
 
 # ---------------------------------------------------------------- resolved
 
 
-def _sent(prerequisite: Any) -> Any:
+def _for_releases(prerequisite: Any) -> Any:
     """Return a prerequisite in the form that releases accept."""
     if not isinstance(prerequisite, dict) or prerequisite.get("type") == _DOCKER_IMAGE:
         return prerequisite
-    sent = _filled(prerequisite)
+    sent = _fill_own_references(prerequisite)
     callbacks = sent.get("callbacks")
     if isinstance(callbacks, list) and callbacks:
         sent["callbacks"] = [_with_event_of_releases(each) for each in callbacks]
@@ -174,7 +174,7 @@ def _with_event_of_releases(callback: Any) -> Any:
 
 
 def _resolved_role(role: Any, known: _Prerequisites) -> Any:
-    written = _listed_by(role)
+    written = _prerequisites_of(role)
     ordered = known.ordered(written)
     needed = set(ordered) - set(written)
     # The runtime runs a prerequisite as often as a role lists it, but ``ordered`` drops repetitions. So a
@@ -221,7 +221,7 @@ def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Findi
 
 def _not_run(known: _Prerequisites) -> Iterator[Finding]:
     """Yield a warning for each prerequisite whose callbacks never run."""
-    run = {name for role in known.roles.values() for name in known.ordered(_listed_by(role))}
+    run = {name for role in known.roles.values() for name in known.ordered(_prerequisites_of(role))}
     for index, each in enumerate(known.listed):
         name = text_of(each, "name")
         if name is None or name in run or item_of(each, "type") == _DOCKER_IMAGE or not each.get("callbacks"):
@@ -236,7 +236,7 @@ def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
         commands = [command for _, command in _names(about, "commands")]
         used = {name for command in commands for name in _USED.findall(command)}
         used -= {name for command in commands for name in _SET.findall(command)}
-        for path, name in _exported(known, known.ordered(_listed_by(about))) if used else ():
+        for path, name in _exported(known, known.ordered(_prerequisites_of(about))) if used else ():
             if name in used:
                 yield warning(
                     path,
@@ -257,15 +257,15 @@ def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Pat
 # ---------------------------------------------------------------- references to own keys
 
 
-def _filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
+def _fill_own_references(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
     """Return a prerequisite with the references in its callbacks and URI filled in.
 
     A reference to a missing key stays unchanged.
     """
 
     def value_of(match: re.Match[str]) -> str:
-        value = _looked_up(match["name"], prerequisite)
-        return match[0] if value is mustache.ABSENT else _shown(value)
+        value = _look_up_own(match["name"], prerequisite)
+        return match[0] if value is mustache.ABSENT else _as_string(value)
 
     def change(value: Any) -> Any:
         return _OWN_REFERENCE.sub(value_of, value) if isinstance(value, str) else value
@@ -275,7 +275,7 @@ def _filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
 
 def _own_reference_findings(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Finding]:
     """Yield a problem for each invalid reference of the prerequisite at this path."""
-    for reference_path, string in texts({key: prerequisite.get(key) for key in _PLACES}, path):
+    for reference_path, string in strings({key: prerequisite.get(key) for key in _PLACES}, path):
         for match in _OWN_REFERENCE.finditer(string):
             if message := _reference_problem(match["name"], prerequisite):
                 message = f"<% this.{match['name']} %>: {message}; the server would not replace it"
@@ -285,22 +285,22 @@ def _own_reference_findings(prerequisite: Mapping[str, Any], path: Path) -> Iter
 def _reference_problem(name: str, prerequisite: Mapping[str, Any]) -> str:
     if not name.startswith(_PREFIX):
         return f"write <% this.parameters.{name} %>"
-    value = _looked_up(name, prerequisite)
+    value = _look_up_own(name, prerequisite)
     if value is mustache.ABSENT:
         key = name.removeprefix(_PREFIX)
         known = [each for each in prerequisite if each not in _NOT_REFERRED_TO]
         return f"the prerequisite has no {key!r}{nearest(key, known)}"
-    if _OWN_REFERENCE.search(_shown(value)):
+    if _OWN_REFERENCE.search(_as_string(value)):
         return "the value of this key contains a reference; write the value out"
     return ""
 
 
-def _looked_up(name: str, prerequisite: Mapping[str, Any]) -> Any:
+def _look_up_own(name: str, prerequisite: Mapping[str, Any]) -> Any:
     """Return the value of ``this.NAME``, or ``ABSENT``."""
     if not name.startswith(_PREFIX):
         return mustache.ABSENT
     return mustache.look_up(prerequisite, mustache.steps(name.removeprefix(_PREFIX)))
 
 
-def _shown(value: Any) -> str:
+def _as_string(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

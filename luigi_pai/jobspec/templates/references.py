@@ -16,7 +16,7 @@ from luigi_pai.errors import Level
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import item_of, list_of, mapping_of, texts
+from luigi_pai.jobspec.paths import item_of, list_of, mapping_of, strings
 from luigi_pai.jobspec.schema_problems import Finding, named_nearest, stricter
 from luigi_pai.jobspec.templates.commands import Views, role_commands
 from luigi_pai.jobspec.templates.prerequisites import PLUGIN
@@ -68,9 +68,9 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
             found += _tags(path, string, role)
     for index, item in enumerate(list_of(document, "prerequisites")):
         auth = item_of(item, "auth") if item_of(item, "type") == "dockerimage" else None
-        for path, string in texts(auth, ("prerequisites", index, "auth")):
+        for path, string in strings(auth, ("prerequisites", index, "auth")):
             found += _tags(path, string)
-    for roles, path, string in plugin_texts(document):
+    for roles, path, string in plugin_strings(document):
         for name in _PLUGIN_REFERENCE.findall(string[: string.rfind("%>") + 2]):
             found += [Reference(path, f"${name.rstrip()}", role=role, plugin=True) for role in roles]
     return found
@@ -88,7 +88,7 @@ def _tags(path: Path, string: str, role: str | None = None) -> Iterator[Referenc
             yield Reference(path, piece.value, role, piece.kind)
 
 
-def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path, str]]:
+def plugin_strings(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path, str]]:
     """Yield the plugin's roles, the path and the string for each string in parameters of runtime plugins."""
     roles = mapping_of(document, "taskRoles")
     for index, item in enumerate(list_of(document, "prerequisites")):
@@ -96,12 +96,12 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
             continue
         users = [role for role, about in roles.items() if item.get("name") in list_of(about, "prerequisites")]
         parameters = {key: item[key] for key in item if key not in ("plugin", "failurePolicy", "type")}
-        yield from ((users, path, string) for path, string in texts(parameters, ("prerequisites", index)))
+        yield from ((users, path, string) for path, string in strings(parameters, ("prerequisites", index)))
     for index, plugin in enumerate(list_of(document.get("extras"), PLUGIN)):
         named = item_of(plugin, "taskroles")
         users = [name for name in roles if not isinstance(named, list) or name in named]
         above = ("extras", PLUGIN, index, "parameters")
-        yield from ((users, path, string) for path, string in texts(item_of(plugin, "parameters"), above))
+        yield from ((users, path, string) for path, string in strings(item_of(plugin, "parameters"), above))
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
@@ -167,12 +167,12 @@ def _problem(
     for step in rest:
         lower = mustache.look_up(value, [step])
         if lower is mustache.ABSENT:
-            return _nothing_there(reached, value, step)
+            return _missing_step(reached, value, step)
         value, reached = lower, f"{reached}.{step}"
-    return _unfit(reference, value)
+    return _insertion_problem(reference, value)
 
 
-def _nothing_there(reached: str, value: Any, step: str) -> str:
+def _missing_step(reached: str, value: Any, step: str) -> str:
     if isinstance(value, dict):
         return f"there is no {step} in {reached}{nearest(step, map(str, value))}"
     if isinstance(value, list):
@@ -180,7 +180,7 @@ def _nothing_there(reached: str, value: Any, step: str) -> str:
     return f"{reached} has no parts"
 
 
-def _unfit(reference: Reference, value: Any) -> str | None:
+def _insertion_problem(reference: Reference, value: Any) -> str | None:
     """Return why a value cannot be inserted into a string, or None."""
     if value is None:
         return "it is null"

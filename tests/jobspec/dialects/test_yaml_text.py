@@ -171,9 +171,9 @@ def test_pyyaml_itself_reads_as_before():
     assert yaml.safe_load("a: yes\nb: 1:30\nc: 2020-01-01\nd: 0o17\n")["a"] is True
 
 
-def test_the_text_and_its_name_are_kept():
-    document = read_yaml("a: 1 # one\n", "job.yaml")
-    assert (document.text, document.source) == ("a: 1 # one\n", "job.yaml")
+def test_the_text_is_kept():
+    document = read_yaml("a: 1 # one\n")
+    assert document.text == "a: 1 # one\n"
     assert isinstance(pickle.loads(pickle.dumps(document)), Document)
 
 
