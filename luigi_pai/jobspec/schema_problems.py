@@ -264,8 +264,8 @@ def _limits(_: Any, pairs: list[dict[str, Any]], instance: Any, __: Any) -> Iter
 def _unique(_: Any, about: Mapping[str, Any], instance: Any, __: Any) -> Iterator[ValidationError]:
     items = instance if isinstance(instance, list) else []
     keys = [tuple(text_of(item, key) for key in about["keys"]) for item in items]
-    for index, first in repeated(None if key[0] is None else key for key in keys):
-        message = about["message"].format(key=keys[index][0], first=first, item=items[index])
+    for index, first in repeated(None if None in key else key for key in keys):
+        message = about["message"].format(*keys[index], first=first)
         yield _error(message, index, about["keys"][0])
 
 
