@@ -17,6 +17,7 @@ from luigi_pai.jobspec.validate_protocol import check_protocol, validate_protoco
 
 CASES = cases("arrays")
 YAML = CASES["yaml"]
+OTHER_RATE = {"rate: 0.1": "rate: 0.2"}
 
 
 def job(name: str = "a", command: str = "true", **changes: str) -> JobProtocol:
@@ -45,14 +46,15 @@ def run(
 @pytest.mark.parametrize("command", ["true", "printf 'a\\\\n\\n'", f"echo {'x' * 2000}"])
 def test_a_job_of_an_array_is_shown_by_itself(command):
     """Its name, its command as the server renders it, and the completion of a job of one instance."""
-    jobs = [job("a", command), job("b", command, **{"rate: 0.1": "rate: 0.2"})]
+    jobs = [job("a", command), job("b", command, **OTHER_RATE)]
     array = array_of("array", jobs).to_dict()
     for index, alone in enumerate(jobs):
         shown = job_in(array, index)
         assert (shown["name"], entrypoints(shown)) == (alone.name, entrypoints(alone.to_dict()))
         assert shown["taskRoles"]["main"]["instances"] == 1
         assert not validate_protocol(shown)
-    assert array["name"] == "array"
+    assert (array["name"], array["parameters"]) == ("array", {"same": 1})
+    assert run(JobProtocol.from_dict(array), 1).stdout.startswith("rate 0.2 of /out/b\n")
     assert job_in(jobs[0].to_dict(), 0) == jobs[0].to_dict()
 
 
@@ -68,13 +70,6 @@ def test_an_array_has_an_instance_for_each_job():
     assert [each.type for each in array.prerequisites] == ["dockerimage"]
     assert check_protocol(array) == []
     assert jobs_in(JobProtocol.from_yaml(submission_text(array)).to_dict()) == ["a", "b", "c"]
-
-
-def test_parameters_that_differ_are_filled_in():
-    """They are not parameters of the array."""
-    array = array_of("array", [job("a"), job("b", **{"rate: 0.1": "rate: 0.2"})])
-    assert array.parameters == {"same": 1}
-    assert run(array, 1).stdout == "rate 0.2 of /out/b\n"
 
 
 @pytest.mark.parametrize("command", CASES["commands"])
@@ -122,10 +117,7 @@ def test_what_differs_is_named(changes, named):
 def test_what_cannot_share_a_job_is_refused(command, changes, message):
     """Many instances, secrets, which the runtime could not fill in, and parameters outside of commands."""
     with pytest.raises(SpecError, match=message):
-        array_of(
-            "array",
-            [job("a", command, **changes), job("b", command, **{**changes, "rate: 0.1": "rate: 0.2"})],
-        )
+        array_of("array", [job("a", command, **changes), job("b", command, **changes, **OTHER_RATE)])
 
 
 def test_many_alike_jobs_fit_and_different_ones_are_too_large():
@@ -145,13 +137,11 @@ def test_many_alike_jobs_fit_and_different_ones_are_too_large():
 
 
 def test_other_jobs_are_no_arrays():
-    assert jobs_in(job().to_dict()) is None
-    assert jobs_in({}) is None
-    assert jobs_in({"taskRoles": [{"name": "main", "command": "v1"}]}) is None
     broken = array_of("array", [job()]).to_dict()
     role = broken["taskRoles"]["main"]
     role["commands"][0] = role["commands"][0].replace("H4sI", "AAAA")
-    assert jobs_in(broken) is None
+    for other in (job().to_dict(), {}, {"taskRoles": [{"name": "main", "command": "v1"}]}, broken):
+        assert jobs_in(other) is None
 
 
 def test_a_v1_job_keeps_its_life():

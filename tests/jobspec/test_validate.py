@@ -93,12 +93,11 @@ def test_an_empty_document_says_what_a_job_needs():
 
 
 @pytest.mark.parametrize("value", ["hunter2", ["hunter2"], {"hunter2": 1}, None])
-@pytest.mark.parametrize("key", ["PASSWORD", "1PASSWORD"])
-def test_values_of_environment_variables_are_never_shown(key, value):
+def test_values_of_environment_variables_are_never_shown(value):
     """What a user puts into jobEnvs is not repeated in an error, right or wrong."""
-    document = changed(GOOD, {"jobEnvs": {key: value}})
-    document["jobName"] = "a b"
-    assert "hunter2" not in " ".join(found(document))
+    for key in ("PASSWORD", "1PASSWORD"):
+        problems = found(changed(GOOD, {"jobName": "a b", "jobEnvs": {key: value}}))
+        assert "hunter2" not in " ".join(problems)
 
 
 # ---------------------------------------------------------------- jobs as objects

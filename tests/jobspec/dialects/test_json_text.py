@@ -13,9 +13,8 @@ CASES = cases("json_text")
 
 @pytest.mark.parametrize("text", ["[Infinity]", "[-Infinity]", "[NaN]"])
 def test_what_python_reads_and_json_does_not_have(text):
-    with pytest.raises(
-        SpecError, match=f"JSON does not have {text[1:-1]}; if you mean a string, put it in quotes"
-    ):
+    message = f"JSON does not have {text[1:-1]}; if you mean a string, put it in quotes"
+    with pytest.raises(SpecError, match=message):
         read_json(text, "x.json")
 
 
