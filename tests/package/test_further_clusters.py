@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from typing import TYPE_CHECKING
 
 import luigi.configuration
 import pytest
+import yaml
 from luigi.cmdline_parser import CmdlineParser
 from luigi.configuration import LuigiTomlParser
+from places import DATA
 
 from luigi_pai.config import HdfsAccount, OpenPai
 from luigi_pai.config_file import clusters, misspelled_clusters
 from luigi_pai.errors import ConfigError
 from luigi_pai.tasks.luigi_page import has_page
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ERRORS = yaml.safe_load((DATA / "config_errors.yaml").read_text("utf-8"))
 EU = {"pai_url": "http://eu:1", "username": "eva"}
+
+
+@contextlib.contextmanager
+def configured(cfg: str) -> Iterator[None]:
+    """Add lines to luigi.cfg for a time."""
+    config = luigi.configuration.get_config()
+    before = {name: dict(config._sections[name]) for name in config.sections()}
+    config.read_string(cfg)
+    try:
+        yield
+    finally:
+        for name in config.sections():
+            config.remove_section(name)
+        config.read_dict(before)
 
 
 def refused(name: str | None = "eu") -> str:
@@ -33,17 +55,19 @@ def test_a_cluster_is_chosen_by_its_name(settings, further):
     settings(pai_url="http://first:1", username="anna")
     further("eu", **EU, password="hunter2")
     eu, first = OpenPai.current("eu"), OpenPai.current()
-    assert eu.section == "OpenPai:eu"
-    assert (eu.pai_url, eu.username, eu.password) == ("http://eu:1", "eva", "hunter2")
-    assert first.section == "OpenPai"
-    assert (first.pai_url, first.username, first.password) == ("http://first:1", "anna", None)
-    assert OpenPai.current("eu") is eu
-    assert eu.cluster() is eu.cluster() is not first.cluster()
-    assert (eu.cluster().url, eu.cluster().username, eu.cluster().section) == (
+    assert [eu.section, eu.pai_url, eu.username, eu.password] == [
+        "OpenPai:eu",
         "http://eu:1",
         "eva",
-        "OpenPai:eu",
-    )
+        "hunter2",
+    ]
+    assert [first.section, first.pai_url, first.username, first.password] == [
+        *("OpenPai", "http://first:1", "anna", None)
+    ]
+    assert OpenPai.current("eu") is eu
+    there = eu.cluster()
+    assert there is eu.cluster() is not first.cluster()
+    assert (there.url, there.username, there.section) == ("http://eu:1", "eva", "OpenPai:eu")
     assert clusters() == ["eu"]
 
 
@@ -77,12 +101,9 @@ def test_a_name_without_a_section(settings, further, monkeypatch):
 )
 def test_a_misspelled_section_is_named(written):
     """Its name differs in case, or in what stands before NAME."""
-    luigi.configuration.get_config().set(written, "pai_url", "http://eu:1")
-    try:
+    with configured(f"[{written}]\npai_url = http://eu:1\n"):
         assert refused().endswith(f"; rename [{written}] to [OpenPai:eu]")
         assert list(misspelled_clusters().values()) == [f"rename [{written}] to [OpenPai:eu]"]
-    finally:
-        luigi.configuration.get_config().remove_section(written)
 
 
 def test_toml(monkeypatch):
@@ -137,17 +158,17 @@ def test_what_is_taken_from_openpai(settings, further):
         "token": "secret-token",
         "expiration": 600,
         "api_version": "v1",
+        "verify": "false",
+        "server_retention": 60.0,
         "fs_uri": "hdfs://first:9000",
         "webhdfs_url": "http://first:5070",
-        "webhdfs_redirect": "http://proxy/{host}",
         "hdfs_user": "hanna",
+        "webhdfs_redirect": "http://proxy/{host}",
         "hdfs_auth": "kerberos",
         "storage": "nfs1",
         "storage_path": "/mnt/nfs1",
         "storage_mount": "/data",
         "portal_url": "http://portal",
-        "verify": "false",
-        "server_retention": 60.0,
     }
     assert {*shared, *own} == {name for name, _ in OpenPai.get_params()}
     defaults = {name: getattr(OpenPai(), name) for name in own}
@@ -273,43 +294,14 @@ def test_what_has_not_changed_is_not_read_again(further, monkeypatch):
 # ---------------------------------------------------------------- what is refused
 
 
-def test_where_and_who_are_required(further):
-    """Their defaults would be another server, or another user."""
-    further("eu", password="hunter2")
-    assert refused() == (
-        "[OpenPai:eu] in luigi.cfg: pai_url is not set; write pai_url = http://HOST:9186, the URL of its "
-        "rest-server; username is not set; write username = ..., your user name there"
-    )
-
-
-def test_an_error_names_the_section_of_its_key(settings, further):
-    """Also where the key is taken from [OpenPai]."""
-    further("eu", **EU, expiration=1, poll_min=0)
-    assert refused() == (
-        "[OpenPai:eu] in luigi.cfg: expiration = 1 is not valid; use 60 to 604800 (seconds); "
-        "poll_min = 0.0 is not valid; use a number of seconds greater than 0"
-    )
-    further("us", **EU)
-    settings(poll_max=0)
-    assert refused("us") == (
-        "[OpenPai:us] in luigi.cfg: poll_max of [OpenPai] = 0.0 is not valid; use a number of seconds "
-        "greater than 0; poll_max of [OpenPai] = 0.0 is less than poll_min = 0.1"
-    )
-
-
-def test_what_cannot_be_read_names_its_section(settings, further):
-    """A number, a percent sign, a variable of the environment."""
-    settings(read_timeout="long")
-    further("eu", **EU, expiration="an hour")
-    luigi.configuration.get_config().read_string(
-        "[OpenPai:eu]\npassword = hun%ter2\ntoken = ${NO_SUCH_VARIABLE}\n"
-    )
-    assert refused() == (
-        "[OpenPai:eu] in luigi.cfg: password contains a single %; write %%; "
-        "expiration is not a whole number: use 60 to 604800 (seconds); "
-        "token needs the environment variable NO_SUCH_VARIABLE, not set; set it, or write the value; "
-        "read_timeout of [OpenPai] is not a number: use a number of seconds greater than 0"
-    )
+@pytest.mark.parametrize("case", ERRORS.values(), ids=list(ERRORS))
+def test_a_mistake_names_its_section_and_key(case):
+    """All at once, and no value that may be a secret; tests/data/config_errors.yaml has the cases."""
+    eu = "[OpenPai:eu]\npai_url = http://eu:1\nusername = eva"
+    with pytest.raises(ConfigError) as caught, configured(case["cfg"].replace("EU", eu)):
+        OpenPai.current(case.get("cluster", "eu"))
+    assert str(caught.value) == case["error"]
+    assert caught.value.__context__ is None
 
 
 def test_an_unknown_key_is_a_warning_of_its_section(settings, further, caplog):

@@ -12,7 +12,7 @@ import pytest
 import sweep_search
 from pipelines import new_process
 from sweep_search import Fit, Search, Unseeded
-from sweep_tasks import forge, killed, states, study, write_output
+from sweep_tasks import end_of, forge, killed, states, study, write_output
 
 from luigi_pai import MissingPackage, PaiSweepFailed, SpecError
 from luigi_pai.jobspec.names import base_name
@@ -205,9 +205,7 @@ def test_a_pruner_ends_poor_points(pai, hdfs, monkeypatch):
     monkeypatch.setattr("luigi_pai.sweep.ending._REPORTS_EVERY", 0.02)
 
     class Reporting(Fit):
-        @property
-        def output_dir(self):
-            return f"/out/{self.name}"
+        output_dir = property(lambda self: f"/out/{self.name}")
 
     class Pruning(Search):
         trials = 5
@@ -244,14 +242,9 @@ def test_failed_points_are_failed_trials(pai):
         def result(self):
             return {} if self.x > 0.5 else super().result()
 
-    class Failing(Search):
-        tolerance = 10
-
-        def point(self, trial):
-            return Empty(x=trial.suggest_float("x", 0, 1))
-
-    pai.plan = lambda name: {"ends_as": "FAILED", "exit_code": 3} if name.startswith("fit-0.1") else {}
-    sweep = Failing()
+    pai.plan = end_of(failing=["fit-0.1"])
+    point = lambda _, trial: Empty(x=trial.suggest_float("x", 0, 1))  # noqa: E731  a method
+    sweep = study("Failing", Search, tolerance=10, point=point)
     sweep.run()
     expected = {
         row["job"]: "FAIL" if row["state"] == "FAILED" or row["loss"] is None else "COMPLETE"
@@ -264,13 +257,13 @@ def test_failed_points_are_failed_trials(pai):
 
 def test_more_trials_than_before(pai):
     """A complete search goes on when it is given more trials."""
-    few, more = (type("Search", (Search,), {"trials": count}) for count in (5, 8))
-    few().run()
-    assert few().complete()
-    assert not more().complete()
-    more().run()
+    few, more = (study("Search", Search, trials=count) for count in (5, 8))
+    few.run()
+    assert few.complete()
+    assert not more.complete()
+    more.run()
     assert pai.submissions == 8
-    assert len(more().output().rows()) == 8
+    assert len(more.output().rows()) == 8
 
 
 RANDOM, MEDIAN = optuna.samplers.RandomSampler(), optuna.pruners.MedianPruner()
@@ -281,11 +274,7 @@ RANDOM, MEDIAN = optuna.samplers.RandomSampler(), optuna.pruners.MedianPruner()
     [
         (Search, {"direction": "accuracy"}, "direction.* is not max COLUMN or min COLUMN, such as"),
         (Several, {"pruner": lambda _: MEDIAN}, "pruner: Optuna only prunes searches with one objective"),
-        (
-            Search,
-            {"sampler": RANDOM},
-            r"sampler: is a method: write def sampler\(self\): return Random",
-        ),
+        (Search, {"sampler": RANDOM}, r"sampler: is a method: write def sampler\(self\): return Random"),
         (Search, {"pruner": RANDOM}, r"pruner: is a method: write def pruner\(self\): return Random"),
     ],
 )
@@ -296,39 +285,33 @@ def test_a_wrong_attribute_is_an_error_before_anything_is_sent(pai, kind, about,
     assert pai.submissions == 0
 
 
-def test_point_raises(pai):
-    """What runs is watched to its end; the error has the user's own line."""
-
-    class Broken(Search):
-        tolerance = 3
-
-        def point(self, trial):
-            if trial.number == 2:
-                raise KeyError("rate")
-            return super().point(trial)
-
-    with pytest.raises(PaiSweepFailed, match=r"points\(\) raised KeyError: 'rate' \(test_optuna.py:\d+\)"):
-        Broken().run()
-    assert states(Broken()) == ["SUCCEEDED"] * 2
-    assert pai.submissions == 2
+def raises_third(search, trial):
+    if trial.number == 2:
+        raise KeyError("rate")
+    return Search.point(search, trial)
 
 
-def test_point_returns_nothing(pai):
-    """The error says what it returned."""
-    with pytest.raises(
-        PaiSweepFailed, match=r"points\(\) raised TypeError: point\(\) returned None; return a task"
-    ):
-        study("Silent", Search, point=lambda *_: None).run()
-    assert pai.submissions == 0
+@pytest.mark.parametrize(
+    ("point", "points", "error"),
+    [
+        (raises_third, 2, r"points\(\) raised KeyError: 'rate' \(test_optuna.py:\d+\)"),
+        (lambda *_: None, 0, r"points\(\) raised TypeError: point\(\) returned None; return a task"),
+    ],
+)
+def test_point_fails(pai, point, points, error):
+    """What runs is watched to its end; the error has the user's own line, or what it returned."""
+    broken = study("Broken", Search, tolerance=3, point=point)
+    with pytest.raises(PaiSweepFailed, match=error):
+        broken.run()
+    assert pai.submissions == points
+    assert states(broken) == ["SUCCEEDED"] * points
 
 
 def test_a_point_without_its_trial(pai, caplog):
     """A warning says that all trials are one point."""
     study("Deaf", Search, point=lambda *_: Fit(x=0.5)).run()
-    assert (
-        caplog.text.count("point() suggests no value with its trial, so all trials are the same point: call ")
-        == 1
-    )
+    problem = "point() suggests no value with its trial, so all trials are the same point: call "
+    assert caplog.text.count(problem) == 1
     assert pai.submissions == 1
 
 

@@ -134,26 +134,20 @@ def test_a_spreadsheet_runs_no_text_as_a_formula(results, text, shown):
     assert results.rows()[0]["text"] == text
 
 
-def test_it_exists_when_it_is_complete(results):
-    """Not while the sweep goes on."""
-    assert not results.exists()
-    results.write([], summary(complete=False))
-    assert not results.exists()
-    results.write([], summary())
-    assert results.exists()
+def test_it_exists_when_it_is_complete_and_is_then_replaced_by_a_later_run_only(results):
+    """Not by a run that began before it was complete, and has not noticed."""
 
+    def write(state, **about):
+        results.write([({"rate": 1}, Row(state))], summary(**about))
+        return results.exists(), [row["state"] for row in results.rows()]
 
-def test_no_table_of_another_run_replaces_a_complete_one(results):
-    """A run that began before it was complete, and has not noticed; a later run has a table of its own."""
-    results.write([({"rate": 1}, Row("SUCCEEDED"))], summary())
-    results.write([({"rate": 1}, Row("RUNNING"))], summary(complete=False))
-    assert results.exists()
-    assert [row["state"] for row in results.rows()] == ["SUCCEEDED"]
-    later = summary(complete=False, started_ms=results.summary().updated_ms + 1)
-    results.write([({"rate": 1}, Row("RETRY_PENDING"))], later)
-    assert [row["state"] for row in results.rows()] == ["RETRY_PENDING"]
-    results.write([({"rate": 1}, Row("SUCCEEDED"))], summary())
-    assert [row["state"] for row in results.rows()] == ["SUCCEEDED"]
+    assert not results.exists()
+    assert write("RUNNING", complete=False) == (False, ["RUNNING"])
+    assert write("SUCCEEDED") == (True, ["SUCCEEDED"])
+    assert write("RUNNING", complete=False) == (True, ["SUCCEEDED"])
+    started_ms = results.summary().updated_ms + 1
+    assert write("RETRY_PENDING", complete=False, started_ms=started_ms) == (True, ["RETRY_PENDING"])
+    assert write("SUCCEEDED") == (True, ["SUCCEEDED"])
 
 
 OTHERS = (None, [5], {"a": "b"}, 1e300)
@@ -193,27 +187,17 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(results, monkeypatch)
     assert not results.summary().complete
 
 
-def test_a_table_on_hdfs(hdfs):
-    """A folder with a scheme, or $PAI_DEFAULT_FS_URI, is on HDFS."""
+def test_a_table_on_hdfs(hdfs, monkeypatch):
+    """A folder with a scheme, or $PAI_DEFAULT_FS_URI, is on HDFS. It is read up to a size."""
     results = SweepResults("$PAI_DEFAULT_FS_URI/study")
     assert not results.exists()
+    with pytest.raises(FileNotFoundError, match=r"there is no .*results.json"):
+        results.rows()
     results.write([({"rate": 1}, Row("SUCCEEDED", {"text": "ü\ud800"}))], summary())
     assert results.exists()
     assert results.rows()[0]["text"] == "ü\ud800"
-    assert sorted(path.name for path in (hdfs / "study").iterdir()) == [
-        "results.csv",
-        "results.html",
-        "results.json",
-    ]
-
-
-@pytest.mark.usefixtures("hdfs")
-def test_a_table_on_hdfs_is_read_up_to_a_size(monkeypatch):
-    results = SweepResults("$PAI_DEFAULT_FS_URI/study")
-    with pytest.raises(FileNotFoundError, match=r"there is no .*results.json"):
-        results.rows()
-    results.write([({"rate": 0.1}, Row("SUCCEEDED"))], summary())
-    assert len(results.rows()) == 1
+    names = ["results.csv", "results.html", "results.json"]
+    assert sorted(path.name for path in (hdfs / "study").iterdir()) == names
     monkeypatch.setattr("luigi_pai.sweep.results._LARGEST", 100)
     with pytest.raises(HdfsError, match="more than 100 bytes"):
         results.rows()

@@ -80,11 +80,10 @@ def test_what_was_taken_over_and_fails_is_submitted_again_at_once(pai):
     class Watched(Train):
         pass
 
-    retried = study("Retried", max_attempts=2, points=lambda: [Watched()])
     failed = []
     Watched.event_handler(PaiEvent.FAILED)(lambda _task, status, _error: failed.append(status.name))
     pai.add("train-0.1-16", runs_for=0.3, ends_as="FAILED", exit_code=3)
-    retried.run()
+    study("Retried", max_attempts=2, points=lambda: [Watched()]).run()
     assert failed == ["train-0.1-16"]
     assert pai.posts()[1:] == ["train-0.1-16__attempt2"]
 
@@ -126,15 +125,9 @@ def test_own_requirements_are_checked_against_those_of_the_points(pai):
         def requires(self):
             return Missing()
 
-    class Own(Study):
-        def points(self):
-            return [Fit()]
-
-        def requires(self):
-            return []
-
+    own = study("Own", points=lambda: [Fit()], requires=lambda _: [])
     with pytest.raises(SpecError, match=r"rate=0.1, batch=16: requires Missing\(\), which is not complete"):
-        Own().run()
+        own.run()
     assert pai.posts() == []
 
 
@@ -335,9 +328,8 @@ def test_all_problems_are_said_before_anything_is_sent(pai, case):
 
 def test_too_many_points_are_an_error_that_says_what_to_do(pai):
     """Also of a generator without an end."""
-
     endless = study(
-        "Endless", max_points=30, points=lambda: (Train(rate=float(number)) for number in itertools.count())
+        "Endless", max_points=30, points=lambda: (Train(rate=float(n)) for n in itertools.count())
     )
     with pytest.raises(SpecError, match="more than max_points = 30; set max_points to a higher number"):
         endless.run()
@@ -366,13 +358,6 @@ def test_limits_are_luigis_parameters_too(pai):
     assert pai.submissions == 2
 
 
-def test_a_home_folder_for_the_table(monkeypatch, tmp_path):
-    """As a shell writes it."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    sweep = study("AtHome", results_dir="~/results")
-    assert sweep.output().folder == f"{tmp_path}/results"
-
-
 def test_messages_are_answered_while_there_is_more_to_submit(pai):
     """A sweep of thousands of points submits for minutes."""
 
@@ -381,24 +366,12 @@ def test_messages_are_answered_while_there_is_more_to_submit(pai):
         return {"runs_for": 60}
 
     pai.plan = plan
-    many = {"tolerance": 39, "parallel_jobs": 50, "rates": [number / 100 for number in range(1, 21)]}
-    sweep = type("ToStop", (Study,), many)()
+    rates = [number / 100 for number in range(1, 21)]
+    sweep = study("ToStop", tolerance=39, parallel_jobs=50, rates=rates)
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message"):
         run_with_messages(sweep, "stop")
     assert pai.submissions < 40
     assert {job.state for job in pai.jobs.values()} <= {"STOPPED"}  # also what was being submitted then
-
-
-class Mending(list):
-    """Takes answers; after the first, the server is there again."""
-
-    def __init__(self, fault):
-        super().__init__()
-        self.fault = fault
-
-    def append(self, answer):
-        super().append(answer)
-        self.fault.times = 0
 
 
 @pytest.mark.slow
@@ -406,7 +379,14 @@ class Mending(list):
 def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
     """Requests are repeated for some seconds only. The message can be sent again."""
     pai.plan = end_of(runs_for=60)
-    answers = Mending(pai.fail("PUT", "/jobs/", "hang", times=float("inf")))
+    fault = pai.fail("PUT", "/jobs/", "hang", times=float("inf"))
+
+    class Answers(list):
+        def append(self, answer):
+            super().append(answer)
+            fault.times = 0  # the server is there again
+
+    answers = Answers()
     sweep = study("ToStop", tolerance=5)
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
         run_with_messages(sweep, "stop", "stop", answers=answers, when=lambda: len(pai.posts()) == 4)
@@ -531,9 +511,10 @@ def test_it_says_where_it_stands(pai, caplog):
 
 
 @pytest.mark.usefixtures("pai")
-def test_the_default_folder_of_results(settings):
-    """In the user's home on HDFS where one is configured, else in the current folder."""
-
+def test_the_folder_of_results(settings, monkeypatch, tmp_path):
+    """In the user's home on HDFS where one is configured, else in the current folder; ~ is as in a shell."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert study("AtHome", results_dir="~/results").output().folder == f"{tmp_path}/results"
     plain = study("Plain", results_dir=None)
     assert plain.output().folder == "sweeps/Plain"
     settings(webhdfs_url="http://127.0.0.1:9", hdfs_user="anna")
