@@ -90,44 +90,49 @@ def test_control_characters_do_not_reach_a_terminal(pai_command, job_file, name)
 @on_v2
 def test_a_task_that_is_not_there(pai_command, job_file, name):
     pai_command("submit", job_file(name), "--wait")
-    assert (
-        f"job {name} has no task role 'x'; it has worker" in pai_command("logs", name, "x", expect=2).stderr
-    )
-    assert (
-        f"job {name} has no worker/5; INDEX of worker is 0"
-        in pai_command("logs", name, "worker/5", expect=2).stderr
-    )
-    assert "x/y is not a task" in pai_command("logs", name, "x/y", expect=2).stderr
+    for task, message in (
+        ("x", f"job {name} has no task role 'x'; it has worker"),
+        ("worker/5", f"job {name} has no worker/5; INDEX of worker is 0"),
+        ("x/y", "x/y is not a task"),
+    ):
+        assert message in pai_command("logs", name, task, expect=2).stderr
     assert "nope" in pai_command("logs", "nope", expect=1).stderr
 
 
-@responses.activate
-def test_a_node_out_of_reach_names_the_page(pai_command, settings):
-    """Nodes of 0.x are often reached from the cluster only."""
+@pytest.fixture
+def on_node(settings):
+    """Mock a 0.x with an ended job whose log is a page of a node."""
     settings(pai_url="http://pai", username="admin", password="secret", api_version="v1")
+
+    def mock(page):
+        tasks = {"main": {"taskStatuses": [{"taskIndex": 0, "containerLog": page}]}}
+        job = {"name": "train", "username": "admin", "createdTime": 1, "state": "SUCCEEDED"}
+        reply = {"name": "train", "jobStatus": job, "taskRoles": tasks}
+        responses.get("http://pai/api/v1/jobs/train", json=reply)
+        responses.get("http://pai/api/v1/jobs?username=admin", json=[job])
+
+    return mock
+
+
+@responses.activate
+def test_a_node_out_of_reach_names_the_page(pai_command, on_node):
+    """Nodes of 0.x are often reached from the cluster only."""
     page = "http://node:8042/node/containerlogs/c1/admin/"
-    tasks = {"main": {"taskStatuses": [{"taskIndex": 0, "containerLog": page}]}}
-    job = {"name": "far", "username": "admin", "createdTime": 1, "state": "SUCCEEDED"}
-    responses.get("http://pai/api/v1/jobs/far", json={"name": "far", "jobStatus": job, "taskRoles": tasks})
-    responses.get("http://pai/api/v1/jobs?username=admin", json=[job])
-    result = pai_command("logs", "far", expect=1)
+    on_node(page)
+    result = pai_command("logs", "train", expect=1)
     assert result.stdout == ""
     assert "luigi-pai logs: main/0: GET http://node:8042/" in result.stderr
     assert f"; its page: {page}" in result.stderr
 
 
 @responses.activate
-def test_a_page_of_a_yarn_node_is_read(pai_command, settings):
+def test_a_page_of_a_yarn_node_is_read(pai_command, on_node):
     """It is HTML, with the log in its last <pre>, and shows parts by byte numbers."""
-    settings(pai_url="http://pai", username="admin", password="secret", api_version="v1")
-    tasks = {"main": {"taskStatuses": [{"taskIndex": 0, "containerLog": "http://node/logs/c1/admin/"}]}}
-    job = {"name": "near", "username": "admin", "createdTime": 1, "state": "SUCCEEDED"}
-    responses.get("http://pai/api/v1/jobs/near", json={"name": "near", "jobStatus": job, "taskRoles": tasks})
-    responses.get("http://pai/api/v1/jobs?username=admin", json=[job])
+    on_node("http://node/logs/c1/admin/")
     for stream, log in (("stdout", "a &lt;b&gt;\nc\n"), ("stderr", "")):
         page = f"<html><pre>menu</pre><td class='content'><pre>{log}</pre></td></html>"
         responses.get(f"http://node/logs/c1/admin/{stream}", body=page, content_type="text/html")
-    assert pai_command("logs", "near").stdout == "a <b>\nc\n"
+    assert pai_command("logs", "train").stdout == "a <b>\nc\n"
 
 
 @both

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from cli_commands import replay, transcripts
 from sweep_tasks import Study, end_of
 
 from luigi_pai import PaiJob, TaskRole
@@ -49,55 +50,36 @@ def points() -> list[Row]:
     return [*good, ({"rate": 0.5, "same": 1}, Row("FAILED", {}, 60.0, "train_3", "", "exit code 9:\nno GPU"))]
 
 
-def test_the_table_and_its_counts(pai_command, tmp_path):
-    """The parameters that vary, the state and the results."""
-    lines = pai_command("sweep", write(tmp_path, points())).stdout.splitlines()
-    assert lines[0] == "study: 3 points: 2 SUCCEEDED, 1 FAILED; complete"
-    assert lines[1].endswith(f"page: {tmp_path}/results.html")
-    assert lines[2:] == [
-        "RATE  STATE      ACCURACY  LOSS.TEST  TOOK",
-        "0.1   SUCCEEDED  0.9       0.5        1 h 1 min",
-        "0.25  SUCCEEDED  0.75      0.5        1 h 1 min",
-        "0.5   FAILED                          1 min",
-    ]
-    assert max(map(len, lines[2:])) <= 80
-
-
-def test_the_best_point_is_first_and_marked(pai_command, tmp_path):
-    """Its column is shown although the point has many results; other programs get the rows in their order."""
-    rows = points()
-    rows[2:] = [({"rate": rate, "same": 1}, Row("SUCCEEDED", {"accuracy": rate})) for rate in (0.95, 0.3)]
-    rows = [
+@pytest.fixture
+def best() -> list[Row]:
+    """Four points, the third one the best, with many results."""
+    more = [({"rate": rate, "same": 1}, Row("SUCCEEDED", {"accuracy": rate})) for rate in (0.95, 0.3)]
+    return [
         (parameters, replace(row, result={**dict.fromkeys("abcdef", 1), **row.result}))
-        for parameters, row in rows
+        for parameters, row in [*points()[:2], *more]
     ]
-    folder = write(tmp_path, rows, best="max accuracy")
-    lines = pai_command("sweep", folder).stdout.splitlines()
-    assert lines[2:] == [
-        "best accuracy 0.95 (rate=0.95, same=1), marked *",
-        "   RATE  STATE      ACCURACY  A  B  C  D  TOOK",
-        "*  0.95  SUCCEEDED  0.95      1  1  1  1",
-        "   0.1   SUCCEEDED  0.9       1  1  1  1  1 h 1 min",
-        "   0.25  SUCCEEDED  0.75      1  1  1  1  1 h 1 min",
-        "   0.3   SUCCEEDED  0.3       1  1  1  1",
-        "more results: e, f, loss.test",
-    ]
+
+
+@pytest.mark.parametrize("transcript", transcripts("sweep"))
+def test_a_transcript(transcript, pai_command, here_modules, best):
+    """What is typed and what is printed, as tests/data/cli/sweep.txt has it."""
+    write(here_modules / "three", points())
+    write(here_modules / "incomplete", points(), complete=False)
+    write(here_modules / "good", points()[:2])
+    write(here_modules / "best", best, best="max accuracy")
+    many = [({"n": n}, Row("SUCCEEDED", {f"r{k}": k for k in range(9)})) for n in range(250)]
+    write(here_modules / "many", many)
+    (here_modules / "none").mkdir()
+    (here_modules / "none" / "results.json").write_text("{}")
+    (here_modules / "others.py").write_text("import luigi\n\nclass NoSweep(luigi.Task):\n    pass\n")
+    replay(transcript, pai_command, here_modules)
+
+
+def test_other_programs_get_the_rows_in_their_order(pai_command, tmp_path, best):
+    folder = write(tmp_path, best, best="max accuracy")
     document = json.loads(pai_command("sweep", folder, "--json").stdout)
     assert document["summary"]["best"] == "max accuracy"
     assert [row["rate"] for row in document["rows"]] == [0.1, 0.25, 0.95, 0.3]
-
-
-def test_failed_points_have_their_jobs_and_reasons(pai_command, tmp_path):
-    """Exit code 1: the table is not complete."""
-    lines = pai_command(
-        "sweep", write(tmp_path, points(), complete=False), "--failed", expect=1
-    ).stdout.splitlines()
-    assert lines[2:] == [
-        "RATE  SAME  STATE   JOB      ERROR",
-        "0.5   1     FAILED  train_3  exit code 9: no GPU",
-    ]
-    none = pai_command("sweep", write(tmp_path, points()[:2]), "--failed")
-    assert none.stderr == "no point has failed\n"
 
 
 def test_for_other_programs(pai_command, tmp_path):
@@ -110,13 +92,6 @@ def test_for_other_programs(pai_command, tmp_path):
     (row,) = csv.DictReader(io.StringIO(text))
     assert list(row) == document["columns"]
     assert (row["rate"], row["job"], row["error"]) == ("0.5", "train_3", "exit code 9:\nno GPU")
-
-
-def test_a_large_table_is_cut(pai_command, tmp_path):
-    many = [({"n": n}, Row("SUCCEEDED", {f"r{k}": k for k in range(9)})) for n in range(250)]
-    lines = pai_command("sweep", write(tmp_path, many)).stdout.splitlines()
-    assert lines[-2] == "and 150 more points: see the page, or --csv"
-    assert lines[-1] == "more results: r5, r6, r7, r8"
 
 
 POINTS = """
@@ -146,21 +121,6 @@ def test_by_task_or_name(pai_command, tmp_path, monkeypatch):
     assert "3 points" in pai_command("sweep", "studies", "TableStudy", "--top", "3").stdout
     write(tmp_path / "sweeps" / "Study", points()[:1])
     assert "1 point:" in pai_command("sweep", "Study").stdout
-
-
-def test_what_is_no_sweep(pai_command, tmp_path, monkeypatch):
-    """Usage is 2; a table that is not there, or is none, is 1."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "others.py").write_text("import luigi\n\nclass NoSweep(luigi.Task):\n    pass\n")
-    assert "NoSweep of others is not a PaiSweep" in pai_command("sweep", "others", "NoSweep", expect=2).stderr
-    assert (
-        "--csv, --json, --stop, --retry and --open exclude"
-        in pai_command("sweep", "x", "--csv", "--json", expect=2).stderr
-    )
-    missing = pai_command("sweep", "Missing", expect=1).stderr
-    assert "there is no sweeps/Missing/results.json: the sweep has not run" in missing
-    (tmp_path / "results.json").write_text("{}")
-    assert "is not the table of a sweep" in pai_command("sweep", f"{tmp_path}/", expect=1).stderr
 
 
 @pytest.mark.slow
