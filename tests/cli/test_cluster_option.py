@@ -108,21 +108,10 @@ def test_the_variable(job, pai_command, monkeypatch):
 
 
 @pytest.mark.usefixtures("gpu2")
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("list",),
-        ("status", "x"),
-        ("submit", "x"),
-        ("ls", "/"),
-        ("doctor",),
-        ("plan", "m", "T"),
-        ("run", "m", "T"),
-    ],
-)
+@pytest.mark.parametrize("words", ["list", "status x", "submit x", "ls /", "doctor", "plan m T", "run m T"])
 def test_a_name_without_a_section(words, pai_command):
     """One line, exit code 2, and the sections that there are."""
-    command, *rest = words
+    command, *rest = words.split()
     assert pai_command(command, "--cluster", "gpu3", *rest, expect=2).stderr == (
         f"luigi-pai {command}: cluster 'gpu3' is not in luigi.cfg: there is no section [OpenPai:gpu3]; "
         "it has [OpenPai], [OpenPai:gpu2]\n"

@@ -192,12 +192,8 @@ def test_a_wrong_setting_is_exit_code_2(pai_command, settings):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.4, "0 s"),
-        (59, "59 s"),
-        (60, "1 min"),
-        (3600, "1 h 0 min"),
-        (12_345, "3 h 25 min"),
-        (200_000, "2 d 7 h"),
+        *((0.4, "0 s"), (59, "59 s"), (60, "1 min"), (3600, "1 h 0 min")),
+        *((12_345, "3 h 25 min"), (200_000, "2 d 7 h")),
     ],
 )
 def test_durations_are_short(seconds, text):

@@ -39,6 +39,14 @@ def packed(pai) -> list[list[str]]:
     return [jobs_in(job.config) or [name] for name, job in pai.jobs.items()]
 
 
+def check_runs(pai, sweep=None):
+    """Check that each point was submitted once, by whatever job, and has succeeded."""
+    sweep = sweep or Packed()
+    submitted = [base_name(name) for names in packed(pai) for name in names]
+    assert sorted(submitted) == sorted(point.name for point in sweep.points())
+    assert states(sweep) == ["SUCCEEDED"] * 6
+
+
 # ---------------------------------------------------------------- as one job a point
 
 
@@ -193,43 +201,28 @@ def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hd
 
     monkeypatch.setattr(Book, "latest", found)
     Packed().run()
-    submitted = [name for names in packed(v2) for name in names]
-    assert sorted(submitted) == sorted(each.name for each in points)
-    assert states(Packed()) == ["SUCCEEDED"] * 6
+    check_runs(v2)
 
 
 @pytest.mark.slow
-def test_a_job_that_was_claimed_and_not_sent_is_submitted_after_a_moment(v2, hdfs, monkeypatch):
-    """The worker was killed in between; another one might be about to send it: its name decides."""
-    del hdfs
-    monkeypatch.setattr("luigi_pai.work.decide._ON_ITS_WAY", 0.5)
+@pytest.mark.parametrize(
+    ("packs", "with_hdfs", "arrives"),
+    [((4, 3), True, False), ((4, 1), True, True), ((4, 3), False, True), ((1, 4), False, True)],
+)
+def test_a_sender_is_killed_between_its_claim_and_its_job(
+    v2, request, monkeypatch, packs, with_hdfs, arrives
+):
+    """Whether the job arrives after the next run, which packs otherwise, has looked for it, or never.
 
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(V2Dialect, "submit", killed)
-        with pytest.raises(KeyboardInterrupt):
-            Packed().run()
-    assert v2.submissions == 0
-    new_process()
-    sweep = study("Packed", Packed, points_per_job=3)
-    sweep.run()
-    submitted = [base_name(name) for names in packed(v2) for name in names]
-    assert sorted(submitted) == sorted(point.name for point in sweep.points())
-    assert states(sweep) == ["SUCCEEDED"] * 6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("packs", "with_hdfs"), [((4, 1), True), ((4, 3), False), ((1, 4), False)])
-def test_a_submission_that_arrives_after_its_sender_was_killed(v2, request, monkeypatch, packs, with_hdfs):
-    """And after the next run, which packs otherwise, has looked for it: its points run once."""
+    Another worker might be about to send it: its name decides, after a moment.
+    """
     if with_hdfs:
         request.getfixturevalue("hdfs")
+    monkeypatch.setattr("luigi_pai.work.decide._ON_ITS_WAY", 0.5)
     late, submit = [], V2Dialect.submit
 
     def killed(_, job):
-        late.append(job)
+        late.extend([job] if arrives else [])
         raise KeyboardInterrupt
 
     def overtaken(dialect, job):
@@ -237,18 +230,15 @@ def test_a_submission_that_arrives_after_its_sender_was_killed(v2, request, monk
             submit(dialect, late.pop())
         return submit(dialect, job)
 
-    def sweep(points_per_job):
-        return study("Packed", Packed, points_per_job=points_per_job)
-
     monkeypatch.setattr(V2Dialect, "submit", killed)
     with pytest.raises(KeyboardInterrupt):
-        sweep(packs[0]).run()
+        study("Packed", Packed, points_per_job=packs[0]).run()
+    assert v2.submissions == 0
     new_process()
     monkeypatch.setattr(V2Dialect, "submit", overtaken)
-    sweep(packs[1]).run()
-    submitted = [base_name(name) for names in packed(v2) for name in names]
-    assert sorted(submitted) == sorted(point.name for point in Packed().points())
-    assert states(sweep(packs[1])) == ["SUCCEEDED"] * 6
+    sweep = study("Packed", Packed, points_per_job=packs[1])
+    sweep.run()
+    check_runs(v2, sweep)
 
 
 @pytest.mark.slow
@@ -295,9 +285,7 @@ def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkey
 
     monkeypatch.setattr(Table, "changed", meanwhile)
     run.execute()
-    submitted = [name for names in packed(v2) for name in names]
-    assert sorted(submitted) == sorted(each.name for each in points)
-    assert states(Packed()) == ["SUCCEEDED"] * 6
+    check_runs(v2)
 
 
 class Uneven(PaiSweep):

@@ -85,10 +85,8 @@ def test_it_is_one_file_that_loads_nothing(tmp_path):
 
 def test_nothing_of_a_point_becomes_markup(tmp_path):
     """Texts, names of columns, job names and addresses of pages are escaped; other schemes are no links."""
-    hostile = (
-        {HOSTILE: HOSTILE},
-        Row(HOSTILE, {HOSTILE: HOSTILE}, 1.0, HOSTILE, "javascript:alert(1)", HOSTILE),
-    )
+    row = Row(HOSTILE, {HOSTILE: HOSTILE}, 1.0, HOSTILE, "javascript:alert(1)", HOSTILE)
+    hostile = ({HOSTILE: HOSTILE}, row)
     page = _Texts(write(tmp_path, [hostile]))
     assert "img" not in page.tags
     assert page.tags.count("script") == 1
@@ -109,13 +107,8 @@ def browser(chromium):
 @pytest.mark.slow
 def test_a_browser_runs_nothing_of_a_point(browser, tmp_path):
     """Nor does sorting and drawing make markup of it."""
-    points = [
-        (
-            {HOSTILE: f"{number}{HOSTILE}"},
-            Row(HOSTILE, {HOSTILE: number}, 1.0, HOSTILE, "javascript:alert(1)"),
-        )
-        for number in range(3)
-    ]
+    row = Row(HOSTILE, {HOSTILE: 1}, 1.0, HOSTILE, "javascript:alert(1)")
+    points = [({HOSTILE: f"{number}{HOSTILE}"}, row) for number in range(3)]
     browser.open(write(tmp_path, points).as_uri())
     browser.run("document.querySelectorAll('th button').forEach(button => button.click())")
     assert browser.run("document.title") != "run"

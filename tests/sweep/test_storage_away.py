@@ -78,7 +78,7 @@ def test_a_sweep_goes_on_when_the_storage_is_back(pai, storage, settings, monkey
     if not Study().complete():
         Study().run()
     assert Study().complete()
-    names = [f"train-{rate}-{batch}" for rate in Study.rates for batch in Study.batches]
+    names = [point.name for point in Study().points()]
     posted = [job.config["prerequisites"][-1]["uri"].split("/")[-2] for job in pai.jobs.values()]
     assert sorted(posted) == sorted(names)
     assert not any("__attempt" in job for job in pai.posts())
