@@ -82,9 +82,8 @@ def main(file: str) -> int:
     except Exception as error:  # noqa: BLE001  the user's
         _show(error)
         if isinstance(error, pickle.PicklingError):
-            _log(
-                "multiprocessing imports what it calls: put it into a module, and send this along in packages"
-            )
+            advice = "put it into a module, and send that in packages"
+            _log("multiprocessing imports the function that it calls: {}".format(advice))
         if isinstance(error, FileNotFoundError) and error.filename:
             advice = "send files of your machine with uploads to data_dir, and open them in self.pai.data_dir"
             _log("{!r} is not in the container: {}".format(error.filename, advice))
@@ -169,7 +168,7 @@ def _json_value(called: str, whole: "Any", value: "Any", *, is_strict: bool) -> 
             raise TypeError(
                 message + ", which JSON does not have: return numbers, strings, lists and dicts of these"
             )
-        _log("{}, which is written as text: {:.80}".format(message, plain))
+        _log("{}, which is written as a string: {:.80}".format(message, plain))
     return plain
 
 

@@ -200,7 +200,7 @@ class Payload:
     def _check_secrets(self, name: str, value: object, data: bytes) -> None:
         """Add a problem if a value or its pickle contains something that must not be sent in clear."""
         if found := self._secrets.in_value(value) or self._secrets.in_bytes(data):
-            self.problems.append(f"{name} contains {found}; every user of the cluster can read what travels")
+            self.problems.append(f"{name} contains {found}; every user of the cluster can read it")
 
     def contents(self, public: Mapping[str, Any], secrets: Mapping[str, Any]) -> Contents:
         """Return the content to send with a task's public and secret values, if there are no problems."""

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from lives import Life, lives
 from places import DATA
-from train_task import Train, build
+from train_task import Command, Train, build
 
 from luigi_pai import (
     ClusterUnreachable,
@@ -101,20 +101,11 @@ def test_constructing_tasks_makes_no_request(pai):
 
 def test_a_job_that_cannot_run_is_not_sent(pai):
     """Every problem of a job is said at once, and nothing is posted."""
-
-    class Wrong(PaiTask):
-        name = "wrong name"
-        image = "x"
-        tasks = [TaskRole("w", "x"), TaskRole("W", "", portList=[Port("a-b")])]
-
+    roles = [TaskRole("w", "x"), TaskRole("W", "", portList=[Port("a-b")])]
     with pytest.raises(SpecError) as caught:
-        Wrong().run()
-    assert [problem.path for problem in caught.value.problems] == [
-        "jobName",
-        "taskRoles[1].name",
-        "taskRoles[1].portList[0].label",
-        "taskRoles[1].command",
-    ]
+        type("Invalid", (Train,), {"tasks": roles})(name="invalid name").run()
+    paths = [problem.path.replace("taskRoles[1]", "W") for problem in caught.value.problems]
+    assert paths == ["jobName", "W.name", "W.portList[0].label", "W.command"]
     assert pai.calls == []
 
 
@@ -130,32 +121,20 @@ def test_a_name_leaves_room_for_its_later_attempts(pai):
     assert [len(name) for name in pai.posts()] == [243, 253]
 
 
-INVALID_NAME = r"jobName: .* a name of 1 to 255 letters"
+@pytest.mark.parametrize("name", ["", ".", "..", 7, None])
+@pytest.mark.parametrize("method", ["complete", "run"])
+def test_a_name_that_no_server_takes_is_refused_before_anything_is_sent(pai, name, method):
+    """Also in complete(), which would ask for it."""
+    task = type("Refused", (Train,), {"name": property(lambda _: name), "output_dir": "/out"})()
+    with pytest.raises(SpecError, match=r"jobName: .* a name of 1 to 255 letters"):
+        getattr(task, method)()
+    assert pai.calls == []
 
 
-@pytest.mark.parametrize(
-    ("about", "asks", "error", "message"),
-    [
-        *(
-            ({"name": property(lambda _, name=name: name)}, ask, SpecError, INVALID_NAME)
-            for name in ("", ".", "..", 7, None)
-            for ask in ("complete", "run")
-        ),
-        (
-            {"tasks": [TaskRole("main", "x" * 103_000)]},
-            "run",
-            SpecError,
-            r"has 103,\d\d\d bytes as JSON; servers accept at most 102,400",
-        ),
-    ],
-)
-def test_what_no_server_takes_is_refused_before_anything_is_sent(pai, about, asks, error, message):
-    """Names, also in complete(), which would ask for them; and the size, which is said."""
-    task = type(
-        "Refused", (PaiTask,), {"name": "a", "image": "x", "output_dir": "/out", "tasks": ["x"], **about}
-    )()
-    with pytest.raises(error, match=message):
-        getattr(task, asks)()
+def test_a_job_that_is_too_large_is_refused_before_anything_is_sent(pai):
+    """With its size."""
+    with pytest.raises(SpecError, match=r"has 103,\d\d\d bytes as JSON; servers accept at most 102,400"):
+        Command(command="x" * 103_000).run()
     assert pai.calls == []
 
 
