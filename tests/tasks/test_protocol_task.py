@@ -78,14 +78,6 @@ def test_the_protocol_is_sent_as_it_was_written(monkeypatch):
     assert posted == [TEXT]
 
 
-def test_parameters_and_secrets_are_merged_in(cluster):
-    """Over those of the protocol; the others stay."""
-    Sweep(rate=0.25).run()
-    (job,) = cluster.jobs.values()
-    assert job.config["parameters"] == {"rate": 0.25, "steps": 5}
-    assert job.config["secrets"] == {"key": "hush-hush"}
-
-
 def test_each_set_of_parameters_is_a_job_of_its_own(cluster):
     """The name of a task with parameters is the protocol's, with a hash of their values."""
     tasks = [Sweep(rate=rate) for rate in (0.1, 0.2)]
@@ -267,18 +259,6 @@ def test_a_job_that_grows_too_large_is_not_sent(pai):
     with pytest.raises(SpecError, match=message):
         task_of(text).run()
     assert pai.posts() == []
-
-
-def test_job_may_be_overridden(cluster):
-    """What has no property is set there."""
-
-    def job(task):
-        job = PaiProtocolTask.job(task)
-        job.jobRetryCount = 3
-        return job
-
-    task_of(job=job).run()
-    assert cluster.jobs["study"].config["jobRetryCount"] == 3
 
 
 # ---------------------------------------------------------------- secrets
