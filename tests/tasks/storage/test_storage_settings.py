@@ -95,7 +95,7 @@ def test_a_folder_has_several_names(pai, storage, monkeypatch, first, later):
 @pytest.mark.usefixtures("storage")
 def test_a_job_from_before_the_storage_was_set(pai, settings, state):
     """The server stores the folder as it was written then; the job is taken over."""
-    settings(storage="")
+    settings(storage="", poll_min=5, poll_max=30)
     pai.plan = {"runs_for": 0.0 if state == "SUCCEEDED" else 60.0}
     Train().run()
     if state == "RUNNING":
