@@ -64,7 +64,7 @@ def test_a_failure_shows_the_traceback_of_the_user(run_id):
     assert "in lookup" in text
     assert caught.value.last_line == f"KeyError: 'no {run_id}'"
     assert "luigi_pai-" not in text.partition("job page")[0]
-    assert "_run" not in text
+    assert "in _run" not in text
 
 
 @on(("v1", True), ("v2", False), ("ltp", True))
