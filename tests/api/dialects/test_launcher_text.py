@@ -57,40 +57,33 @@ def test_the_deciding_task_is_named(indent):
     assert [(str(task), task.exit_code) for task in status.failed_tasks()] == [("worker[14]", 134)]
 
 
-@pytest.mark.parametrize("task", ['{"taskIndex": 14', "[]", "{" * 100_000, ""])
-def test_a_record_that_is_cut_or_wrong_names_no_task(task):
-    status = job_status("j", reply(f"{HEAD}{LAST}\n{task}"))
-    assert status.exit_task is None
-
-
-def test_a_running_job_has_no_deciding_task():
-    """The text may be that of an earlier start."""
-    assert job_status("j", reply(diagnostics(json.dumps(TASK)), "RUNNING")).exit_task is None
-
-
-def test_the_reason_and_the_report_have_no_rules_and_no_java():
-    """What else is in them: other fields say it."""
-    assert reason_and_report(diagnostics(json.dumps(TASK))) == (RULED, REPORT)
-
-
-def test_a_job_that_no_task_ended_has_the_launchers_report():
-    """Without record and reason all that is no noise is shown."""
-    assert reason_and_report(HEAD) == (
-        "",
-        f"ExitStatus undefined in Launcher, maybe UserApplication itself failed.\n{REPORT}",
-    )
+CUT = ['{"taskIndex": 14', "[]", "{" * 100_000, ""]
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "state"),
+    [*[(f"{HEAD}{LAST}\n{task}", "FAILED") for task in CUT], (diagnostics(json.dumps(TASK)), "RUNNING")],
+)
+def test_a_record_that_is_cut_or_of_an_earlier_start_names_no_task(text, state):
+    assert job_status("j", reply(text, state)).exit_task is None
+
+
+UNDEFINED = "ExitStatus undefined in Launcher, maybe UserApplication itself failed."
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "report"),
     [
-        ("User has requested to stop", ("User has requested to stop", "")),
-        ("", ("", "")),
-        ("PodPattern matched:\n  code: 1\n", ("", "PodPattern matched:\n  code: 1")),
+        (diagnostics(json.dumps(TASK)), RULED, REPORT),
+        (HEAD, "", f"{UNDEFINED}\n{REPORT}"),
+        ("User has requested to stop", "User has requested to stop", ""),
+        ("", "", ""),
+        ("PodPattern matched:\n  code: 1\n", "", "PodPattern matched:\n  code: 1"),
     ],
 )
-def test_other_texts_stay_as_they_are(text, shown):
-    assert reason_and_report(text) == shown
+def test_the_reason_and_the_report_have_no_rules_and_no_java(text, reason, report):
+    """Other fields have the rest; without a record all that is no noise is shown; other texts stay whole."""
+    assert reason_and_report(text) == (reason, report)
 
 
 @pytest.fixture
