@@ -135,8 +135,9 @@ def test_records_have_their_values_back_if_a_change_fails(store):
     assert store.job("job").sub_state == job.sub_state
 
 
-def test_another_program_that_reads_the_file_blocks_no_request(store, tmp_path):
-    """Deleted secrets leave the disk with the first change after it is done."""
+@pytest.mark.parametrize("server_starts", [False, True])
+def test_another_program_that_reads_the_file_blocks_no_request(server_starts, store, tmp_path):
+    """Deleted secrets leave the disk with the first change after it, or when the next server starts."""
     job = add(store, secrets={"pw": "hush-hush-9"})
     log = tmp_path / "server.sqlite-wal"
     reader = sqlite3.connect(tmp_path / "server.sqlite", isolation_level=None)
@@ -149,8 +150,11 @@ def test_another_program_that_reads_the_file_blocks_no_request(store, tmp_path):
     assert b"hush-hush-9" in log.read_bytes()
     assert store.rows("PRAGMA busy_timeout")[0][0] == 5000
     reader.close()
-    with store.changing():
-        store.save_job(job)
+    if server_starts:
+        Store(tmp_path / "server.sqlite").close()
+    else:
+        with store.changing():
+            store.save_job(job)
     assert b"hush-hush-9" not in log.read_bytes()
 
 
