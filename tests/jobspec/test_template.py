@@ -15,7 +15,7 @@ from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.mustache import SPACES, TemplateError, parse
 from luigi_pai.jobspec.templates.commands import entrypoints
 from luigi_pai.jobspec.templates.references import Reference, reference_findings, references
-from luigi_pai.jobspec.templates.secrets import fill_secrets, mask, masked
+from luigi_pai.jobspec.templates.secrets import fill_secrets, is_masked, mask, masked
 
 CASES = cases("template")
 
@@ -122,6 +122,7 @@ def test_masked_hides_every_value_under_secrets_and_auth():
     assert shown["secrets"] == {"a": "******", "b": ["******", {"c": "******"}]}
     assert shown["prerequisites"][0]["auth"] == {"username": "<% $secrets.a %>", "password": "******"}
     assert document == before
+    assert (is_masked(shown), is_masked(document)) == (True, False)
     assert masked({"name": "x"}) == {"name": "x"}
 
 
