@@ -113,6 +113,14 @@ def test_what_differs_is_named(changes, named):
     assert "hush" not in str(caught.value)
 
 
+def test_accounts_that_differ_are_named():
+    """Without the passwords, which are redacted before the jobs are compared."""
+    accounts = [{"uri: python": f"uri: python, auth: {{password: hush-{name}}}"} for name in "ab"]
+    with pytest.raises(SpecError, match=r"prerequisites\.auth: differs from that of 'a'") as caught:
+        array_of("array", [job(name, **account) for name, account in zip("ab", accounts, strict=True)])
+    assert "hush" not in str(caught.value)
+
+
 @pytest.mark.parametrize(("command", "changes", "message"), CASES["refused"])
 def test_what_cannot_share_a_job_is_refused(command, changes, message):
     """Many instances, secrets, which the runtime could not fill in, and parameters outside of commands."""
