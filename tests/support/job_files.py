@@ -14,7 +14,8 @@ from places import DATA
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FURTHER", "NOT_READ", "VARIABLE", "JobFile", "files", "further_files", "own_files", "parameters"]
+__all__ = ["FURTHER", "NOT_READ", "VARIABLE", "JobFile", "all_files"]
+__all__ += ["files", "further_files", "own_files", "parameters"]
 
 VARIABLE = "LUIGI_PAI_JOB_FILES"
 """Names a folder like tests/data/jobs: v1/*.json, v2/*.yaml, and verdicts.json with "v1/NAME" as keys."""
@@ -75,6 +76,11 @@ def own_files(version: str) -> list[JobFile]:
 def further_files(version: str) -> list[JobFile]:
     """Return the job files of the folder that the environment names; none if it names none."""
     return files(FURTHER, version) if FURTHER else []
+
+
+def all_files(version: str) -> list[JobFile]:
+    """Return our own job files, and the further ones after them."""
+    return [*own_files(version), *further_files(version)]
 
 
 def parameters(version: str, wanted: Callable[[JobFile], bool] = lambda _: True) -> list[Any]:
