@@ -35,18 +35,18 @@ def luigis(section, **keys):
 
 
 def test_without_settings_there_is_no_hdfs():
-    """Without any configuration there is no HDFS, and the error at the first question says what to write."""
+    """Without any configuration there is no HDFS, and the error of the first request names the setting."""
     assert OpenPai().hdfs_account() is None
     with pytest.raises(ConfigError, match=r"webhdfs_url is not set in \[OpenPai\]"):
         WebHdfs.from_config().exists("/p")
 
 
 @pytest.mark.parametrize(
-    "text", ["http://a:1;http://b:2", "http://a:1, http://b:2", " http://a:1 ;;http://b:2; "]
+    "urls", ["http://a:1;http://b:2", "http://a:1, http://b:2", " http://a:1 ;;http://b:2; "]
 )
-def test_several_namenodes(text, settings):
+def test_several_namenodes(urls, settings):
     """webhdfs_url names several NameNodes, with ; or , between them."""
-    settings(webhdfs_url=text)
+    settings(webhdfs_url=urls)
     OpenPai().check()
     assert OpenPai().hdfs_account() == HdfsAccount(("http://a:1", "http://b:2"), "admin", "simple")
     assert WebHdfs.from_config().url == "http://a:1;http://b:2"
@@ -77,13 +77,13 @@ def test_all_settings_reach_the_client(settings):
     assert (WebHdfs.from_config().url, WebHdfs.from_config().user) == ("https://a:1", "someone")
 
 
-@table("settings that are refused", "keys text")
-def test_what_cannot_work_is_refused(keys, text, settings):
-    """A wrong setting names its key, also to a target that is used without a job."""
+@table("settings that are refused", "keys message")
+def test_what_cannot_work_is_refused(keys, message, settings):
+    """The error of an invalid setting names its key, also for a target without a job."""
     settings(**keys)
     with pytest.raises(ConfigError) as caught:
         HdfsTarget("/p").exists()
-    assert text in str(caught.value)
+    assert message in str(caught.value)
     assert "p@" not in str(caught.value)
 
 
@@ -134,7 +134,7 @@ class Kept(Train):
 
 
 def run(kind, caplog):
-    """Run two tasks; return what was logged about folders and flags."""
+    """Run two tasks; return the log messages about folders and flags."""
     with caplog.at_level(logging.INFO, "luigi-interface"):
         for name in ("a", "b"):
             kind(name=name).run()
@@ -179,7 +179,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def test_a_run_without_hdfs_loads_none_of_its_modules(tmp_path):
-    """The first run of a process: they are a third of what it would load."""
+    """In the first run of a process, they would be a third of all modules."""
     done = subprocess.run(
         [sys.executable, "-c", RUN], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
     )

@@ -1,4 +1,4 @@
-"""What Luigi asks of a file system (luigi.target, luigi.contrib.hdfs), the same on each backend."""
+"""The methods that Luigi uses (luigi.target, luigi.contrib.hdfs), on each backend."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def target(fs, path, **about):
 
 
 def test_a_path_object(fs, home):
-    """A path may be an object; the target keeps it as text."""
+    """A path may be an object; the target keeps it as a string."""
     assert target(fs, Path(home)).path == home
     assert str(target(fs, Path(home))) == home
 
@@ -273,7 +273,7 @@ def test_many_entries(backend, fs, home):
 
 @pytest.mark.slow
 def test_colon_in_a_name_is_the_servers_to_refuse(backend, fs, home):
-    """HDFS has no names with ':'; that is said when it is tried, not when a target is made. A storage has."""
+    """HDFS has no names with ':'; the first use is an error, not the constructor. A storage has."""
     target = HdfsTarget(f"{home}/12:30", fs=fs)
     if backend.differences.status_of_colon is None:
         written(fs, target.path)

@@ -71,17 +71,17 @@ def run(arguments, kill_after=None):
 
 
 def check(fs, folder, phase):
-    """Check that what is there is whole; return whether it is the new one."""
+    """Check that the file is whole; return whether it is the new one."""
     if phase in ("write", "publish"):
-        text = content(fs, f"{folder}/f")
-        assert text in ("old", NEW)
-        return text != "old"
+        contents = content(fs, f"{folder}/f")
+        assert contents in ("old", NEW)
+        return contents != "old"
     if phase == "upload":
-        texts = {name: content(fs, f"{folder}/code/{name}") for name in ("a", "b", "big")}
-        assert texts["a"] in ("old", "new a")
-        assert texts["b"] in ("old", "new b")
-        assert texts["big"] in ("old", NEW)
-        return "old" not in texts.values()
+        files = {name: content(fs, f"{folder}/code/{name}") for name in ("a", "b", "big")}
+        assert files["a"] in ("old", "new a")
+        assert files["b"] in ("old", "new b")
+        assert files["big"] in ("old", NEW)
+        return "old" not in files.values()
     place = {"flag": f"{folder}/_SUCCESS", "temporary_path": f"{folder}/d/f"}[phase]
     if not fs.exists(place):
         return False
@@ -92,18 +92,18 @@ def check(fs, folder, phase):
 @ON_HDFS
 @pytest.mark.parametrize("number", range(KILLS))
 def test_a_kill(fs, home, tmp_path, number):
-    """What is there is whole, no matter when; the next run does the work and removes what was left."""
+    """The file is whole, no matter when; the next run does the work and removes all leftovers."""
     phase = PHASES[number % len(PHASES)]
     source = tmp_path / "code"
     source.mkdir()
-    for name, text in {"a": "old", "b": "old", "big": "old"}.items():
-        (source / name).write_text(text)
+    for name, contents in {"a": "old", "b": "old", "big": "old"}.items():
+        (source / name).write_text(contents)
     if phase == "upload":
         upload(fs, source, f"{home}/code")
     elif phase in ("write", "publish"):
         written(fs, f"{home}/f", "old")
-    for name, text in {"a": "new a", "b": "new b", "big": NEW}.items():
-        (source / name).write_text(text)
+    for name, contents in {"a": "new a", "b": "new b", "big": NEW}.items():
+        (source / name).write_text(contents)
     arguments = fs, home, phase, source
     delay = random.Random(number).uniform(0, 0.15 if phase == "flag" else 0.3)
 

@@ -1,4 +1,4 @@
-"""Reading: in parts, and never a part for the whole; what breaks off is asked for again."""
+"""Reading: in parts, and never a part as the whole; after a break, the rest is requested again."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_read_that_breaks_goes_on(*, cuts, down, orderly, backend, proxy, home
 
 @ON_HDFS
 def test_a_read_that_breaks_again_and_again(backend, proxy, home):
-    """After a number of tries without progress there is an error; what was read before is right."""
+    """After a number of tries without progress there is an error; all bytes read before are correct."""
     proxy.cuts, proxy.down = 1000, 3000
     read = bytearray()
 
@@ -67,7 +67,7 @@ def test_a_read_that_breaks_again_and_again(backend, proxy, home):
 
 @ON_HDFS
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("change", "message"),
     [
         (
             lambda fs, path: written(fs, path, "\0" * SIZE),
@@ -77,14 +77,14 @@ def test_a_read_that_breaks_again_and_again(backend, proxy, home):
     ],
     ids=["replaced", "removed"],
 )
-def test_a_file_that_changes_meanwhile(change, text, backend, fs, proxy, home):
+def test_a_file_that_changes_meanwhile(change, message, backend, fs, proxy, home):
     """No part is read of a file that was replaced, even by one as long, while the connection was broken."""
     proxy.cuts, proxy.down = 1, 2_000_000
     with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
         start = file.read(1000)
         time.sleep(0.01)  # modification times are in ms
         change(fs, f"{home}/f")
-        with pytest.raises(HdfsError, match=text):
+        with pytest.raises(HdfsError, match=message):
             file.read()
     assert DATA.startswith(start)
 
@@ -118,12 +118,12 @@ def test_the_rest_is_asked_for_from_where_it_broke(headers):
 
 
 def test_a_reply_that_is_cut_short_is_an_error():
-    """A file of which only a part arrives, however often it is asked for, is not taken for the whole."""
-    text = r"^HDFS OPEN /p on 127.0.0.1:\d+: the connection broke: .*; try again$"
+    """A file of which only a part arrives, however often it is requested, does not count as whole."""
+    message = r"^HDFS OPEN /p on 127.0.0.1:\d+: the connection broke: .*; try again$"
     with (
         scripted_fs(served([b"half"], 100)) as fs,
         HdfsTarget("/p", fs=fs).open() as file,
-        pytest.raises(HdfsError, match=text) as caught,
+        pytest.raises(HdfsError, match=message) as caught,
     ):
         file.read()
     assert {type(one) for one in chain(caught.value)} == {HdfsError}, "no error of urllib3 hangs on it"
@@ -148,12 +148,12 @@ def test_a_namenode_that_goes_on_naming_a_dead_datanode():
     def script(handler):
         body = handler.body()
         if "alive" in handler.path:
-            handler.answer(201 if body else 200, b"" if body else b"data")
+            handler.respond(201 if body else 200, b"" if body else b"data")
         else:
             asked.append(handler.command)
             dead = asked.count("GET") <= 9 and asked.count("PUT") <= 5
             port = 1 if dead else handler.server.server_port
-            handler.answer(307, Location=f"http://127.0.0.1:{port}/webhdfs/v1/p?alive")
+            handler.respond(307, Location=f"http://127.0.0.1:{port}/webhdfs/v1/p?alive")
 
     with scripted_fs(looked_up(script)) as fs:
         with fs.open_reader("/p") as file:
@@ -164,18 +164,18 @@ def test_a_namenode_that_goes_on_naming_a_dead_datanode():
 
 
 def test_reader_is_a_stream(fs, home):
-    """What reads from streams, line by line or with a text wrapper, takes the reader."""
+    """The reader works line by line and with a TextIOWrapper."""
     written(fs, f"{home}/f", "one\ntwo\n")
     with fs.open_reader(f"{home}/f") as file:
         assert file.readable()
         assert [file.readline(), file.read(1), file.peek(1)[:1]] == [b"one\n", b"t", b"w"]
-    with io.TextIOWrapper(fs.open_reader(f"{home}/f"), encoding="utf-8") as text:
-        assert list(text) == ["one\n", "two\n"]
+    with io.TextIOWrapper(fs.open_reader(f"{home}/f"), encoding="utf-8") as lines:
+        assert list(lines) == ["one\n", "two\n"]
 
 
 @pytest.mark.parametrize("first", [0, 1, 5000])
 def test_small_and_large_reads_mix(first, fs, home):
-    """Large reads pass the buffer by, and never pass by what lies in it."""
+    """Large reads bypass the buffer, but never skip its content."""
     mib = 1024 * 1024
     data = os.urandom(4 * mib + 7)
     with fs.open_writer(f"{home}/f") as writer:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Lossy(WebHdfsHandler):
-    """Executes requests, and loses the answers to the first ones of an operation.
+    """Executes requests, and loses the responses to the first ones of an operation.
 
     Attributes:
-        lost: operation, and how many of its answers are lost.
+        lost: The operation, and how many of its responses are lost.
         meanwhile: is called after each of these.
     """
 
@@ -207,6 +207,6 @@ def test_jobs_that_share_a_folder_do_not_lose_each_others_flag(fs, home):
     "read", [lambda fs: claims(fs, "/out").last(), lambda fs: CompletionFlag(fs, "/out").holds("a")]
 )
 def test_what_cannot_be_read_is_an_error(read):
-    """A server that is not there is not an answer."""
+    """A missing server does not count as a missing file."""
     with pytest.raises(HdfsError, match="no response"):
         read(WebHdfs("http://127.0.0.1:1", "alice"))

@@ -62,7 +62,7 @@ def test_pickle(form, fs, home):
     ids=["default", "text", "utf8", "nop", "gzip", "bzip2", "utf8-gzip", "utf8-plain", "plain"],
 )
 def test_formats(form, data, fs, home):
-    """Luigi's formats write and read what they should; what was there is replaced, nothing else is left."""
+    """Luigi's formats write and read their data; the old file is replaced, and nothing else is left."""
     target = HdfsTarget(f"{home}/deep/er/f", format=form, fs=fs)
     for part in (data[:1], data):
         with target.open("w") as file:
@@ -84,7 +84,7 @@ def test_lines(form, fs, home):
 
 
 @pytest.mark.parametrize(
-    ("work", "kind", "text"),
+    ("work", "kind", "message"),
     [
         (HdfsTarget, TypeError, "needs a path, or is_tmp=True"),
         (
@@ -102,9 +102,9 @@ def test_lines(form, fs, home):
         ),
     ],
 )
-def test_what_is_refused_before_anybody_is_asked(work, kind, text):
-    """A target without a path, a format of Hadoop's own, another mode, and what leads out of a folder."""
-    with pytest.raises(kind, match=text):
+def test_what_is_refused_before_anybody_is_asked(work, kind, message):
+    """No path, a format of Hadoop, another mode, and a path that leads out of a folder."""
+    with pytest.raises(kind, match=message):
         work()
 
 
@@ -139,7 +139,7 @@ def test_a_temporary_target_in_a_folder_of_ours(fs, home):
 
 @pytest.mark.parametrize("name", ["read", "write", "readlines"])
 def test_a_target_is_no_file(name):
-    """What files have is an error that says how to open one; other names are unknown."""
+    """The methods of files are an error that shows how to open one; other names are unknown."""
     with pytest.raises(
         AttributeError, match=rf"no attribute '{name}': open it, with target.open\(\) as file$"
     ):
@@ -154,11 +154,11 @@ def test_wildcards_are_characters(fs, home, caplog):
     target = HdfsTarget(f"{home}/*", fs=fs)
     with caplog.at_level(logging.WARNING):
         assert not target.exists()
-        (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
         caplog.clear()
         written(fs, target.path)
         assert target.exists()
-    assert said == (
+    assert warning == (
         f"{home}/* does not exist, and * and ? in it are ordinary characters; glob_exists() expands them"
     )
     assert not caplog.records
@@ -222,7 +222,7 @@ def test_flag_target_is_luigis():
 
 
 def test_flag_target_is_made_in_one_step(fs, home):
-    """What a task writes to its temporary path appears with its flag, all at once."""
+    """The files at a task's temporary path appear with the flag, all at once."""
     target = HdfsFlagTarget(f"{home}/out/", fs=fs)
     with target.temporary_path() as path:
         written(fs, f"{path}/part")

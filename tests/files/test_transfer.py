@@ -1,4 +1,4 @@
-"""Uploads and downloads: what arrives, what is moved again and what is not, and what failures leave."""
+"""Uploads and downloads: arrivals, unchanged files, and failures."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def is_clean(fs, folder):
 
 
 def test_a_folder_arrives(fs, home, source, caplog):
-    """All files and folders, and what the upload notes of them; one log line says how much that was."""
+    """All files and folders, and the manifest; one log line has the summary."""
     with caplog.at_level(logging.INFO, "luigi-interface"):
         done = upload(fs, source, f"{home}/code")
     assert caplog.messages == [str(done)]
@@ -179,11 +179,11 @@ def test_what_somebody_else_changed_is_sent_again(fs, home, source, sent):
     assert content(fs, f"{home}/code/lib/a.py") == "aaa"
 
 
-@table("invalid manifests", "text")
-def test_an_invalid_manifest(fs, home, source, text):
+@table("invalid manifests", "manifest")
+def test_an_invalid_manifest(fs, home, source, manifest):
     """It counts as empty: everything is sent, and it is written anew."""
     upload(fs, source, f"{home}/code")
-    written(fs, f"{home}/code/{MANIFEST}", text)
+    written(fs, f"{home}/code/{MANIFEST}", manifest)
     assert upload(fs, source, f"{home}/code").moved == 3
     assert set(json.loads(content(fs, f"{home}/code/{MANIFEST}"))["files"]) == {
         "train.py",
@@ -234,7 +234,7 @@ def failing(monkeypatch, after, error):
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("error", [HdfsError("broken"), KeyboardInterrupt()])
 def test_after_a_failure_the_next_upload_goes_on(fs, home, tmp_path, is_new, error):
-    """What was sent whole is there and noted; nothing else is; the rest is sent by the next one."""
+    """Only completely sent files are published and recorded; the next upload sends the rest."""
     source = tmp_path / "many"
     for number in range(20):
         (source / f"{number % 4}").mkdir(parents=True, exist_ok=True)
@@ -397,9 +397,9 @@ def test_no_permission(backend, fs, home, source):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
-@table("full HDFSs", "exception message said")
-def test_an_hdfs_that_takes_no_more(tmp_path, exception, message, said, is_new):
-    """Safe mode, quota, full disks: the error says it, what appears is whole, the next upload goes on."""
+@table("full HDFSs", "exception message hint")
+def test_an_hdfs_that_takes_no_more(tmp_path, exception, message, hint, is_new):
+    """Safe mode, quota, full disks: published files are whole, the next upload continues."""
     left = [10]
 
     class Full(WebHdfsHandler):
@@ -419,7 +419,7 @@ def test_an_hdfs_that_takes_no_more(tmp_path, exception, message, said, is_new):
         with pytest.raises(HdfsError, match=message.split("(")[0]) as caught:
             upload(fs, tmp_path / "src", "/code", jobs=2)
         assert caught.value.exception == exception
-        assert said in str(caught.value)
+        assert hint in str(caught.value)
         there = [name for name in names(fs, "/") if name[-1].isdigit() and "tmp" not in name]
         assert all(content(fs, f"/{name}") == f"{int(name.removeprefix('code/')):04}" for name in there)
         left[0] = 1000
@@ -458,7 +458,7 @@ def test_from_several_machines_at_once(fs, home, source, tmp_path, monkeypatch, 
 
 
 def test_made_by_another_at_the_last_moment(fs, home, source, monkeypatch):
-    """If the new destination is there by the time of the rename, the upload compares with what is there."""
+    """If the new destination is there by the time of the rename, the upload compares the files."""
     become = staging.rename_exactly
 
     def overtaken(server, path, goal):
@@ -482,7 +482,7 @@ def test_made_by_another_at_the_last_moment(fs, home, source, monkeypatch):
 
 @pytest.mark.slow
 def test_what_a_killed_upload_left_is_removed(backend, fs, home, source, caplog, monkeypatch):
-    """At once where its process ran on this machine, else after two days; never what is in use."""
+    """At once where its process ran on this machine, else after two days; never files in use."""
     caplog.set_level(logging.INFO, "luigi-interface")
     upload(fs, source, f"{home}/code")
     ours = temporary.temporary_path(f"{home}/code/upload", fs.at(home)[0].owner)
@@ -582,7 +582,7 @@ def results(fs, home):
 
 
 def found(folder):
-    """Return what is under a folder."""
+    """Return the paths below a folder."""
     return sorted(str(place.relative_to(folder)) for place in folder.rglob("*"))
 
 
@@ -599,7 +599,7 @@ def test_a_folder_is_fetched(fs, results, tmp_path):
 
 @pytest.mark.parametrize("error", [HdfsError("broken"), OSError(28, "No space left on device")])
 def test_a_file_that_breaks_off_does_not_appear(backend, fs, results, tmp_path, monkeypatch, error):
-    """Neither under its name nor under another, and what was there before stays as it was."""
+    """Neither under its name nor under another, and the earlier file does not change."""
     (tmp_path / "metrics.json").write_text("before")
 
     def broken(_self, _buffer):
@@ -636,7 +636,7 @@ def test_a_server_cannot_write_outside_the_folder(tmp_path, name):
             "LISTSTATUS": {"FileStatuses": {"FileStatus": [entry]}},
         }
         operation = next(operation for operation in answers if operation in handler.path)
-        handler.answer(200, json.dumps(answers[operation]).encode())
+        handler.respond(200, json.dumps(answers[operation]).encode())
 
     with (
         scripted(script) as url,

@@ -1,4 +1,4 @@
-"""What of a local folder is sent: all but what is ignored, or one error that names all that cannot be."""
+"""The files of a folder that are sent: all except ignored ones, or one error with all problems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def made(folder, *names):
 
 @sections("trees")
 def test_trees(case, tmp_path):
-    """Each case of tests/data/files/trees.yaml: what of a folder is sent; a link out of it is a problem."""
+    """Each case of tests/data/files/trees.yaml; a link out of the folder is a problem."""
     made(tmp_path / "sent", *case["made"])
     made(tmp_path / "outside", "secret")
     for name, target in case.get("links", {}).items():

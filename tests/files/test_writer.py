@@ -68,7 +68,7 @@ def test_closing_twice_publishes_once(fs, home):
 
 
 def test_a_process_between_writes(fs, home):
-    """What is written before and after a process writes into the file stands before and after it."""
+    """The data of a process are between the data that were written before and after it."""
     with fs.open_writer(f"{home}/f") as file:
         file.write(b"head\n")
         subprocess.run(["echo", "process"], stdout=file, check=True, timeout=20)
@@ -116,7 +116,7 @@ def test_memory_stays_flat(fs, home):
 )
 @pytest.mark.parametrize("size", [8 * 2**20, 500_000], ids=["streamed", "small"])
 def test_a_datanode_that_dies(size, cut, backend, fs, home):
-    """When the connection to a DataNode breaks in an upload, or its answer is lost, nothing is published."""
+    """If the connection to a DataNode breaks, or its response is lost, nothing is published."""
     written(fs, f"{home}/f", "old")
     with before_datanodes(backend, f"{home}/f") as proxy:
         proxy.cuts = 1000
@@ -128,7 +128,7 @@ def test_a_datanode_that_dies(size, cut, backend, fs, home):
 
 
 def test_writes_of_every_kind_and_size_arrive_in_order(fs, home):
-    """Small and large ones, bytes and what is like them, gathered or passed on as they are."""
+    """Small and large ones, bytes and bytes-like objects."""
     mib = 1024 * 1024
     parts = [
         b"first",
@@ -167,7 +167,7 @@ def source(tmp_path):
 @pytest.mark.parametrize("work", WRITES)
 @pytest.mark.parametrize("old", [None, "old"])
 def test_a_full_hdfs_that_does_not_say_so(tmp_path, source, work, old):
-    """DataNodes of 2.7.4 answer 201 and keep nothing when there is no room: nothing is published."""
+    """If there is no room, DataNodes of 2.7.4 respond with 201 and store nothing: nothing is published."""
 
     class Full(WebHdfsHandler):
         full = False
@@ -205,7 +205,7 @@ def test_over_the_quota_of_a_real_hdfs(real_backend, source, work):
 
 
 class HttpFs(WebHdfsHandler):
-    """Answers renames as HttpFS does, which knows no options; each in turn may fail first."""
+    """Executes renames as HttpFS does, which ignores options; each may fail first."""
 
     faults: list[str] = []
 

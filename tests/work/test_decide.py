@@ -1,4 +1,4 @@
-"""What is done about a piece of work: a case for each, as docs/running-again.md tells it."""
+"""The next step of a piece of work: a case for each row of docs/running-again.md."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def state() -> Path:
 
 
 def test_a_submission_is_claimed_once_and_its_end_recorded():
-    """Another process reads the claim of the first, the class of its work, and what became of it."""
+    """Another process reads the claim of the first, the class of its work, and its end."""
     mine, other = Claims(folder(), "train"), Claims(folder(), "train")
     assert mine.last() is None
     first = claim(task="pipeline.Train")
@@ -234,7 +234,7 @@ def _open_to_others(root: Path) -> None:
     ],
 )
 def test_without_a_usable_folder_there_is_one_warning_and_no_claims(caplog, spoil, reason):
-    """The warning gives the reason and what it means."""
+    """The warning has the reason and the consequence."""
     state().mkdir(parents=True)
     spoil(state() / "luigi_pai")
     assert [local_claims("http://pai", "anna", place, DAY) for place in "ab"] == [None, None]
@@ -296,7 +296,7 @@ def test_a_point_of_an_array_waits_while_the_disk_is_full(monkeypatch, call):
 
 
 def test_an_invalid_claim_is_an_error():
-    """Of any kind: what is not JSON, too large, or has a class that is no string."""
+    """It may be invalid JSON, too large, or have a class that is not a string."""
     place = folder()
     place.create_once("train.1.json", b'{"half')
     with pytest.raises(PaiError, match=r"/train\.1\.json is not the record of a submission, .*; remove the"):
@@ -304,14 +304,14 @@ def test_an_invalid_claim_is_an_error():
     place.replace("train.1.json", b" " * 200_000)
     with pytest.raises(PaiError, match=r"/train\.1\.json has more than 100,000 bytes; remove the file"):
         Claims(place, "train").last()
-    text = (
+    fields = (
         b'{"name": "t", "job": "t", "cluster": "c", "user": "u", "digest": "d", "token": "t", "claimed_ms": 1'
     )
     for task in (b"7", b'"' + b"x" * 201 + b'"'):
-        place.replace("train.1.json", text + b', "task": ' + task + b"}")
+        place.replace("train.1.json", fields + b', "task": ' + task + b"}")
         with pytest.raises(PaiError, match="is not the record of a submission"):
             Claims(place, "train").last()
-    place.replace("train.1.json", text + b"}")
+    place.replace("train.1.json", fields + b"}")
     assert Claims(place, "train").last().task == ""
 
 

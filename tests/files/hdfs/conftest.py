@@ -1,4 +1,4 @@
-"""Tests of what goes over the wire run on HDFS alone."""
+"""Tests of requests run only on HDFS."""
 
 from __future__ import annotations
 

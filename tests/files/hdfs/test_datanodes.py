@@ -1,4 +1,4 @@
-"""DataNodes that die, pause, or never answer; a NameNode in safe mode."""
+"""DataNodes that die, pause, or never respond; a NameNode in safe mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between the Hadoops, and who may do what there."""
+"""The differences between the Hadoops, and their permissions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hdfs_backend import ON_HDFS, WITH_PERMISSIONS, names, written
 
 
 def asked(backend, method, path, op, *, user="", data=b"", **more):
-    """Return what a server answers to whoever has not our client."""
+    """Return the response of a server to a client that is not ours."""
     query = {"op": op, "user.name": user or backend.user, **more}
     return requests.request(method, f"{backend.url}/webhdfs/v1{path}", params=query, data=data, timeout=20)
 
@@ -23,7 +23,7 @@ def refusal(reply):
 
 @ON_HDFS
 def test_percent_in_names_without_us(backend, fs, home):
-    """With the bare library, the DataNodes of 2.7.4 write another file than they were told."""
+    """With the bare library, the DataNodes of 2.7.4 write a file with another name."""
     InsecureClient(backend.url, user=backend.user).write(f"{home}/a%2520b", b"data")
     assert names(fs, home) == [{1: "a%2520b", 2: "a%20b"}[backend.differences.datanode_decodes]]
 
@@ -61,7 +61,7 @@ def test_whom_an_error_of_setowner_names(backend, fs, home):
 
 @pytest.mark.slow
 def test_more_than_the_quota(real_backend):
-    """2.7.4 answers that it has made a file of which it kept nothing, 3.3.4 refuses it."""
+    """2.7.4 reports a created file, but stores an empty one; 3.3.4 refuses it."""
     fs, path = real_backend.fs(), real_backend.quota_folder()
     reply = asked(real_backend, "PUT", f"{path}/f", "CREATE", data=b"12345")
     sizes = list(fs.listdir(path, include_size=True))
@@ -85,7 +85,7 @@ def test_the_root_of_the_trash(backend):
     ("version", "like"), [("2.7.4", "2.7.4"), ("2.6.0", "2.7.4"), ("3.2.1", "2.7.4"), ("3.4.1-rc1", "3.3.4")]
 )
 def test_other_versions(version, like):
-    """Another HDFS is taken for the newest measured one before it."""
+    """Another version counts as the newest measured version before it."""
     assert differences_of(version) is differences_of(like)
 
 
@@ -115,7 +115,7 @@ def test_permissions(backend, fs, home, steps):
 
 @WITH_PERMISSIONS
 def test_owner_and_group_are_kept(alice, fs, url, home):
-    """What is made belongs to its maker and to the group of its folder; recursive reaches everything."""
+    """A new file belongs to its creator and to the group of its folder; ``recursive`` reaches everything."""
 
     def whose(path):
         address = f"{url}/webhdfs/v1{path}?op=GETFILESTATUS&user.name={fs.user}"

@@ -23,7 +23,7 @@ from luigi_pai.files import HdfsError, TransferError, WebHdfs
 
 pytestmark = pytest.mark.slow
 
-LIMIT = 256 * 1024  # of an answer, here
+LIMIT = 256 * 1024  # bytes of a response, here
 BUFFERS = 16 * 1024 * 1024  # what sockets hold that nobody has read
 MEMORY = 200 * 1024 * 1024  # that all operations may grow by, 27 at once
 LONGEST_TEXT = 4000  # characters of an error
@@ -32,28 +32,28 @@ SECRET = "delegation=SECRETSECRET"
 
 
 def honest(handler, operation):
-    """Answer as a WebHDFS that has a folder /out with a file f in it."""
+    """Respond as a WebHDFS that has a folder /out with a file f in it."""
     path = unquote(urlsplit(handler.path).path).removeprefix("/webhdfs/v1") or "/"
     here = f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1{path}"
     is_folder = path in ("/", "/out", "/user/alice") or path.endswith("/d")
     status = file_status(type="DIRECTORY" if is_folder else "FILE")
     if "datanode" in handler.path:
         if handler.command == "PUT":
-            handler.answer(201)
+            handler.respond(201)
         else:
-            handler.answer(200, b"data")
+            handler.respond(200, b"data")
     elif operation in ("OPEN", "CREATE"):
-        handler.answer(307, Location=f"{here}?op={operation}&datanode=1&{SECRET}")
+        handler.respond(307, Location=f"{here}?op={operation}&datanode=1&{SECRET}")
     elif operation == "GETFILESTATUS":
-        handler.answer(200, document(FileStatus=status))
+        handler.respond(200, document(FileStatus=status))
     elif operation == "LISTSTATUS":
-        handler.answer(200, listing(file_status(pathSuffix="f")) if is_folder else listing(file_status()))
+        handler.respond(200, listing(file_status(pathSuffix="f")) if is_folder else listing(file_status()))
     elif operation == "GETCONTENTSUMMARY":
-        handler.answer(200, document(ContentSummary={"length": 1, "directoryCount": 1, "fileCount": 1}))
+        handler.respond(200, document(ContentSummary={"length": 1, "directoryCount": 1, "fileCount": 1}))
     elif operation == "GETHOMEDIRECTORY":
-        handler.answer(200, document(Path="/user/alice"))
+        handler.respond(200, document(Path="/user/alice"))
     else:
-        handler.answer(200, document(boolean=True))
+        handler.respond(200, document(boolean=True))
 
 
 def listing(*entries):
@@ -61,7 +61,7 @@ def listing(*entries):
 
 
 def on(operations, reply):
-    """Return a kind that answers some operations so; ``DATA`` is the answer of a DataNode."""
+    """Return a kind with this response to some operations; ``DATA`` is the response of a DataNode."""
 
     def kind(handler, operation):
         name = "DATA" if "datanode" in handler.path else operation
@@ -76,7 +76,7 @@ def on(operations, reply):
 def named(*names, **facts):
     """Return a kind whose folders have entries of these names."""
     entries = [file_status(pathSuffix=name, **facts) for name in names]
-    return on("LISTSTATUS", lambda handler: handler.answer(200, listing(*entries)))
+    return on("LISTSTATUS", lambda handler: handler.respond(200, listing(*entries)))
 
 
 def status(**facts):
@@ -85,26 +85,26 @@ def status(**facts):
 
     def reply(handler):
         is_list = "LISTSTATUS" in handler.path
-        handler.answer(200, listing(found) if is_list else document(FileStatus=found))
+        handler.respond(200, listing(found) if is_list else document(FileStatus=found))
 
     return on("GETFILESTATUS LISTSTATUS", reply)
 
 
 def answering(operations, **fields):
-    """Return a kind that answers some operations with a document."""
-    return on(operations, lambda handler: handler.answer(200, document(**fields)))
+    """Return a kind that responds to some operations with a document."""
+    return on(operations, lambda handler: handler.respond(200, document(**fields)))
 
 
-def body(text, code=200, **headers):
-    return on("*", lambda handler: handler.answer(code, text + b" " + SECRET.encode(), **headers))
+def body(message, code=200, **headers):
+    return on("*", lambda handler: handler.respond(code, message + b" " + SECRET.encode(), **headers))
 
 
 def led(location, operations="*"):
-    return on(operations, lambda handler: handler.answer(307, Location=location))
+    return on(operations, lambda handler: handler.respond(307, Location=location))
 
 
 def raw(data, *, times=1, pause=0.0):
-    """Return a reply of bytes as they are, again and again."""
+    """Return a response of raw bytes, sent again and again."""
 
     def reply(handler):
         handler.close_connection = True
@@ -126,7 +126,7 @@ def chunked(data, **how):
 
 
 def contents(length, data, **how):
-    """Return a reply that says that the content has a length, and then sends something."""
+    """Return a response that names a length of the content, and then sends something."""
     head, rest = b"HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n" % length.encode(), raw(data, **how)
     return lambda handler: (raw(head)(handler), rest(handler))[1]
 
@@ -150,15 +150,15 @@ KINDS = {
     **{f"name: {kind}": named(*names) for kind, names in calls("hostile names").items()},
     "name: file and folder": on(
         "LISTSTATUS",
-        lambda handler: handler.answer(
+        lambda handler: handler.respond(
             200, listing(file_status(pathSuffix="d", type="DIRECTORY"), file_status(pathSuffix="d"))
         ),
     ),
     "page": body(b"<html>log in</html>"),
-    "empty": on("*", lambda handler: handler.answer(200)),
+    "empty": on("*", lambda handler: handler.respond(200)),
     "nested JSON": body(b"[" * 100_000),
     "long number": body(b'{"FileStatus": ' + b"9" * 5000 + b"}"),
-    "no content": on("*", lambda handler: handler.answer(204)),
+    "no content": on("*", lambda handler: handler.respond(204)),
     "endless body": on("*", chunked(b" " * 0x10000, times=MUCH)),
     "endless headers": on("*", raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000, times=MUCH)),
     "endless error": on(
@@ -173,10 +173,10 @@ KINDS = {
     "closed": on("*", lambda h: setattr(h, "close_connection", True)),
     "reset": on("*", reset),
     "no HTTP": on("*", raw(b"SSH-2.0-OpenSSH_9.6\r\n")),
-    "redirect: to itself": on("*", lambda h: h.answer(307, Location=h.path)),
+    "redirect: to itself": on("*", lambda h: h.respond(307, Location=h.path)),
     "redirect: nobody there": led("http://127.0.0.1:1/x?" + SECRET, "OPEN CREATE"),
     "redirect: long": led("http://127.0.0.1:1/" + "x" * 60_000),
-    "redirect: nowhere": on("*", lambda h: h.answer(302)),
+    "redirect: nowhere": on("*", lambda h: h.respond(302)),
     "length: longer than the data": on("DATA", contents("9", b"data")),
     "length: shorter than the file": on("DATA", contents("2", b"data")),
     "length: negative": on("*", contents("-4", b"data")),
@@ -186,7 +186,7 @@ KINDS = {
     "401": body(b"who are you", 401, WWW_Authenticate="Negotiate"),
     "403 of a proxy": body(b"<html>denied</html>", 403),
     "exception of another form": on(
-        "*", lambda h: h.answer(500, document(RemoteException={"exception": [1]}))
+        "*", lambda h: h.respond(500, document(RemoteException={"exception": [1]}))
     ),
     "exception: long": on("*", lambda h: h.refuse("E" * 9000, f"{SECRET} line\nline\n" * 9000)),
     "exception: nothing is there": on("*", lambda h: h.refuse("FileNotFoundException", status=404)),
@@ -198,7 +198,7 @@ OPERATIONS = calls("operations")
 
 OF_VALUES = ("honest", "name", "status", "listing", "summary", "boolean", "home")
 SOME = ("exists", "listdir", "mkdir", "remove", "read", "write much", "download", "upload")
-"""Operations for kinds whose answers are wrong before any value is read."""
+"""Operations for kinds whose responses are invalid before any value is read."""
 
 REFUSED = [
     f"name: {name}" for name in ("parent", "absolute", "path", "NUL", "surrogate", "null", "none, of two")
@@ -215,7 +215,7 @@ def outcome(call, fs, here):
     """Return the error that a call raises."""
     try:
         Player(fs, here, source=str(here.parent / "source")).play(call)
-    except BaseException as error:  # noqa: BLE001  which it is, is what is tested
+    except BaseException as error:  # noqa: BLE001  the test checks its type
         return error
     return None
 
@@ -261,27 +261,29 @@ def test_a_hostile_server(kind, tmp_path):
     assert sent <= asked * (LIMIT + BUFFERS)
     for name, error in errors.items():
         assert error is None or isinstance(error, (HdfsError, TransferError)), (name, error)
-        text = str(error)
-        assert "SECRETSECRET" not in text, name
-        assert "\n" not in text, name
-        assert "\x1b" not in text, name
-        assert len(text) < LONGEST_TEXT, name
+        message = str(error)
+        assert "SECRETSECRET" not in message, name
+        assert "\n" not in message, name
+        assert "\x1b" not in message, name
+        assert len(message) < LONGEST_TEXT, name
     assert names_in(tmp_path) == ["in", "source"]
     assert {*names_in(tmp_path / "in")} <= {"got", "file", "downloaded"}
     assert names_in(tmp_path / "source") == ["f"]
     assert not os.path.lexists("/tmp/luigi-pai-escaped")
     if kind in REFUSED:
-        texts = [str(errors[name]) for name in ("listdir", "get", "download", "copy", "glob")]
-        named = ["FileStatuses: not a valid WebHDFS response" in text for text in texts]
-        assert any(named), texts
+        messages = [str(errors[name]) for name in ("listdir", "get", "download", "copy", "glob")]
+        named = ["FileStatuses: not a valid WebHDFS response" in message for message in messages]
+        assert any(named), messages
         # many operations at once may be late on a busy machine
         assert all(
-            "(read_timeout)" in text for text, is_named in zip(texts, named, strict=True) if not is_named
+            "(read_timeout)" in message
+            for message, is_named in zip(messages, named, strict=True)
+            if not is_named
         )
 
 
 def test_an_honest_server(tmp_path, monkeypatch):
-    """Where nothing is wrong, most of the operations succeed: the others find what they must not replace."""
+    """Most operations succeed on a valid server; the others find files that they must not replace."""
     for folder in ("in", "source"):
         (tmp_path / folder).mkdir()
     (tmp_path / "source" / "f").write_text("data")

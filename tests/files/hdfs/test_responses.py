@@ -1,4 +1,4 @@
-"""What a server answers: limited, checked, and shown in errors of one line without secrets."""
+"""Responses of servers: limited, checked, and shown in errors of one line without secrets."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def _no_waits(request, monkeypatch):
 
 
 def answering(status, body, **headers):
-    """Return a script that answers all alike."""
-    return lambda handler: handler.answer(status, body, **headers)
+    """Return a script with the same response to all requests."""
+    return lambda handler: handler.respond(status, body, **headers)
 
 
 def break_off(handler):
-    handler.answer(200, b'{"FileStatus"', **{"Content-Length": "100"})
+    handler.respond(200, b'{"FileStatus"', **{"Content-Length": "100"})
     handler.close_connection = True
 
 
 def cut_off(handler):
-    handler.answer(200, b"", **{"Content-Length": "4"})
+    handler.respond(200, b"", **{"Content-Length": "4"})
     handler.close_connection = True
 
 
@@ -69,7 +69,7 @@ def read(fs):
 
 
 @pytest.mark.parametrize(
-    ("script", "work", "text"),
+    ("script", "work", "message"),
     [
         (Scripted.hang_up, lambda fs: fs.exists("/p"), "no response ("),
         (Scripted.hang_up, lambda fs: fs.replace("/p", "/q"), "no response ("),
@@ -84,10 +84,10 @@ def read(fs):
         (answering(307, b"", Location=f"http://{'a' * 70}/?delegation=SECRET"), read, "no response ("),
     ],
 )
-def test_errors_hold_nothing_of_an_http_library(script, work, text):
-    """An error is ours with all that it came from: what it shows and what it can be sent as is ours."""
+def test_errors_hold_nothing_of_an_http_library(script, work, message):
+    """An error and its causes are of our classes, so they can be shown and pickled."""
     error = raised(script, work)
-    assert text in str(error)
+    assert message in str(error)
     assert [type(one) for one in chain(error) if not isinstance(one, HdfsError)] == []
     assert "SECRET" not in "".join(traceback.format_exception(error))
 
@@ -107,9 +107,9 @@ def test_a_malformed_answer_is_shown():
 def test_a_malformed_answer_shows_no_token(status, before):
     """Tokens are redacted, also those that are cut."""
     body = b"x" * before + b" http://h/p?delegation=SECRETSECRETSECRET&op=OPEN"
-    text = str(raised(answering(status, body), lambda fs: fs.exists("/p")))
-    assert "SECRET" not in text
-    assert ("'http://h/p?delegation=******&op=OPEN'" in text) == (before == 0)
+    message = str(raised(answering(status, body), lambda fs: fs.exists("/p")))
+    assert "SECRET" not in message
+    assert ("'http://h/p?delegation=******&op=OPEN'" in message) == (before == 0)
 
 
 @table("values of another type", "call document")
@@ -122,13 +122,13 @@ def test_values_of_another_type(call, document):
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b"\xff\xfe\xfa", b'{"FileStatus": ' + b"9" * 5000 + b"}"])
 def test_what_json_cannot_be_read_from(body):
-    """What a JSON parser cannot take is malformed as all else."""
+    """A body that a JSON parser refuses is malformed like any other."""
     error = raised(answering(200, body), lambda fs: fs.exists("/p"))
     assert "the response has no FileStatus: not a valid WebHDFS response" in str(error)
 
 
 def test_a_login_page_is_no_success():
-    """An operation that answers nothing is not done where a page is the answer, or a redirect to nowhere."""
+    """An operation without a result fails if the response is a page, or a redirect to nowhere."""
     page = raised(answering(200, LONG), lambda fs: fs.chmod("/p", "700"))
     assert "the response is neither empty nor JSON: not a valid WebHDFS response" in str(page)
     nowhere = raised(answering(302, b""), lambda fs: fs.chmod("/p", "700"))
@@ -146,7 +146,9 @@ def test_where_to_write_to():
         handler.body()
         written.append(handler.path)
         address = f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1/p?datanode"
-        handler.answer(200, b"" if "datanode" in handler.path else json.dumps({"Location": address}).encode())
+        handler.respond(
+            200, b"" if "datanode" in handler.path else json.dumps({"Location": address}).encode()
+        )
 
     with scripted_fs(script) as fs:
         fs.touchz("/p")
@@ -156,7 +158,7 @@ def test_where_to_write_to():
 
 
 def endless(status):
-    """Return a script that answers up to 192 MiB."""
+    """Return a script that sends up to 192 MiB."""
 
     def script(handler):
         sent.append(0)
@@ -177,7 +179,7 @@ def endless(status):
 
 @pytest.mark.parametrize("status", [200, 403])
 def test_limits_of_length(status, monkeypatch):
-    """An answer without an end is given up at its limit; it is not asked again."""
+    """An endless response is given up at its limit, and not requested again."""
     monkeypatch.setattr("luigi_pai.api.wire.timed_http.MAX_ANSWER", 16 * MIB)
     script = endless(status)
     error = raised(script, lambda fs: list(fs.listdir("/p")), read_timeout=60)  # four times that for all
@@ -210,7 +212,7 @@ def dripping(data, length, seconds):
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [b"{", b"HTTP/1.1 200 OK\r\nX: "], ids=["body", "headers"])
 def test_limits_of_time(data, monkeypatch):
-    """An answer that drips in is given up after some times read_timeout, which it never reaches."""
+    """A response that drips in is given up after a multiple of read_timeout, which no pause reaches."""
     monkeypatch.setattr("luigi_pai.api.wire.timed_http._WHOLE_ANSWER", 0.01)
     with (
         scripted_fs(dripping(data, 1000, 0.05), read_timeout=30) as fs,
@@ -283,9 +285,9 @@ def test_an_address_without_a_server():
 
 @table("servers that are no WebHDFS", "status body reason")
 def test_a_server_that_is_no_webhdfs(status, body, reason):
-    """A reply of something else, a 404 too, is an error that says so, never "not there"."""
+    """Any other response, also a 404, is an error that names it, never "not there"."""
     with (
-        scripted_fs(lambda handler: handler.answer(status, body.encode())) as fs,
+        scripted_fs(lambda handler: handler.respond(status, body.encode())) as fs,
         pytest.raises(HdfsError, match=reason),
     ):
         fs.exists("/p")
@@ -296,7 +298,7 @@ def test_what_to_do_next(exception, step):
     """The text follows from the exception's name, not from its wording."""
     body = document(RemoteException={"exception": exception, "message": ""})
     with (
-        scripted_fs(lambda handler: handler.answer(403, body)) as fs,
+        scripted_fs(lambda handler: handler.respond(403, body)) as fs,
         pytest.raises(HdfsError, match=step) as caught,
     ):
         fs.exists("/p")
@@ -307,7 +309,7 @@ def test_what_to_do_next(exception, step):
 def test_the_refusals_that_end_by_themselves(exception, message, *, ends):
     """They are transient: the end of a job is recorded when they are over."""
     body = document(RemoteException={"exception": exception, "message": message})
-    with scripted_fs(lambda handler: handler.answer(403, body)) as fs, pytest.raises(HdfsError) as caught:
+    with scripted_fs(lambda handler: handler.respond(403, body)) as fs, pytest.raises(HdfsError) as caught:
         fs.mkdir("/p")
     assert caught.value.transient is ends
 
@@ -318,13 +320,13 @@ def test_a_datanode_that_cannot_be_reached():
 
     def script(handler):
         asked.append(handler.command)
-        handler.answer(307, Location="http://127.0.0.1:1/webhdfs/v1/p?op=CREATE&delegation=secret")
+        handler.respond(307, Location="http://127.0.0.1:1/webhdfs/v1/p?op=CREATE&delegation=secret")
 
-    text = (
+    message = (
         r"^HDFS CREATE /p on 127.0.0.1:1: no response \(Connection refused\); NameNode 127.0.0.1:\d+ "
         r"redirected to this DataNode: check that this machine resolves its name and reaches it, or set web"
     )
-    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=text):
+    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=message):
         fs.touchz("/p")
     assert asked == ["PUT"] * 6
 

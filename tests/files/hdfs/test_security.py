@@ -35,7 +35,7 @@ def test_https(*, bundle, certificate, settings, monkeypatch):
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
     if bundle:
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", certifi.where())
-    with scripted(lambda handler: handler.answer(200, STATUS), context) as url:
+    with scripted(lambda handler: handler.respond(200, STATUS), context) as url:
         settings(webhdfs_url=url, verify=ca)
         assert WebHdfs.from_config().exists("/p")
         assert WebHdfs(None, "alice", verify=str(ca)).exists(url.replace("https", "swebhdfs") + "/p")
@@ -45,7 +45,7 @@ def test_https(*, bundle, certificate, settings, monkeypatch):
 
 
 class KerberosStub:
-    """In place of requests_kerberos: answers a Negotiate with what it calls a ticket."""
+    """Replaces requests_kerberos: responds to Negotiate with a fake ticket."""
 
     def __init__(self, mutual_authentication, **_options):
         self.mutual_authentication = mutual_authentication
@@ -83,16 +83,16 @@ class Kerberized:
         body = handler.body()
         if "delegation=TOKEN" in handler.path:
             self.seen.append(("datanode", handler.path))
-            handler.answer(201 if body else 200, b"" if body else b"data")
+            handler.respond(201 if body else 200, b"" if body else b"data")
         elif handler.headers.get("Authorization") != "Negotiate TICKET":
-            handler.answer(401, WWW_Authenticate="Negotiate")
+            handler.respond(401, WWW_Authenticate="Negotiate")
         elif "op=OPEN" in handler.path or "op=CREATE" in handler.path:
             self.seen.append(("namenode", handler.path))
             operation = "OPEN" if handler.command == "GET" else "CREATE"
             handler.send_on(f"op={operation}&delegation=TOKEN")
         else:
             self.seen.append(("namenode", handler.path))
-            handler.answer(200, document(FileStatus=file_status(), boolean=True, Path="/user/anna"))
+            handler.respond(200, document(FileStatus=file_status(), boolean=True, Path="/user/anna"))
 
 
 @pytest.mark.usefixtures("kerberos")
@@ -111,7 +111,7 @@ def test_kerberos(settings):
 
 
 def test_kerberos_without_the_extra(settings, monkeypatch):
-    """Where the extra is not installed, the error says what to install."""
+    """If the extra is not installed, the error names the package to install."""
     monkeypatch.setitem(sys.modules, "requests_kerberos", None)
     monkeypatch.delitem(sys.modules, "hdfs.ext.kerberos", raising=False)
     settings(webhdfs_url="http://127.0.0.1:1", hdfs_auth="kerberos")
@@ -138,9 +138,9 @@ class Elsewhere:
         handler.body()
         self.logins.append(handler.headers.get("Authorization"))
         if "Negotiate" in (self.logins[-1] or "") or "answered" in handler.path:
-            handler.answer(200, b"data")
+            handler.respond(200, b"data")
         else:
-            handler.answer(401, WWW_Authenticate="Negotiate")
+            handler.respond(401, WWW_Authenticate="Negotiate")
 
 
 def sends_on(location, logins, wanted=None):
@@ -149,9 +149,9 @@ def sends_on(location, logins, wanted=None):
     def script(handler):
         logins.append(handler.headers.get("Authorization"))
         if logins[-1] != wanted:
-            handler.answer(401, WWW_Authenticate="Negotiate")
+            handler.respond(401, WWW_Authenticate="Negotiate")
         else:
-            looked_up(lambda handler: handler.answer(307, Location=location))(handler)
+            looked_up(lambda handler: handler.respond(307, Location=location))(handler)
 
     return script
 

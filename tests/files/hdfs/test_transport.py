@@ -1,4 +1,4 @@
-"""Requests: addresses, connections, several NameNodes, and what is sent again."""
+"""Requests: addresses, connections, several NameNodes, and retries."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_api_base(url, base):
 
 @table("addresses of DataNodes", "location rule address")
 def test_datanode_address(location, rule, address):
-    """A rule takes the place of scheme, host and port; what Pylon 0.7.1 sends on is put right."""
+    """A rule replaces scheme, host and port; the incorrect redirect of Pylon 0.7.1 is corrected."""
     path = unquote(location.partition("?")[0].rpartition("/webhdfs/v1")[2])
     assert datanode_address(location, path, rule) == address
 
 
 @table("paths in redirects", "location path address")
 def test_the_path_is_the_one_that_was_asked_for(location, path, address):
-    """Not as it is spelt in what is sent back; an address that has no path of WebHDFS stays as it is."""
+    """The spelling of the redirect is ignored; an address without a path of WebHDFS does not change."""
     assert datanode_address(location, path, None) == address
 
 
@@ -127,7 +127,7 @@ def _ask(fs, path, *, expected):
 
 
 def test_a_fork_has_its_own_connection(fs, home):
-    """A forked worker that asks at the same time as its parent gets its own answers."""
+    """A forked worker that asks at the same time as its parent gets its own responses."""
     _ask(fs, "/", expected=True)
     child = multiprocessing.get_context("fork").Process(
         target=_ask, args=(fs, f"{home}/missing"), kwargs={"expected": False}
@@ -144,24 +144,24 @@ NOBODY = "http://127.0.0.1:1"
 class NameNode:
     """A script that counts, and is active, on standby or silent as a test says."""
 
-    def __init__(self, answer):
-        self.answer = answer
+    def __init__(self, state):
+        self.state = state
         self.asked = []
 
     def __call__(self, handler):
         self.asked.append(handler.command)
-        if self.answer == "active":
-            handler.answer(200, b'{"boolean": true}' if handler.command != "GET" else STATUS)
-        elif self.answer == "hang up":
+        if self.state == "active":
+            handler.respond(200, b'{"boolean": true}' if handler.command != "GET" else STATUS)
+        elif self.state == "hang up":
             handler.close_connection = True
             handler.connection.close()
         else:
-            handler.refuse(self.answer, f"Operation category READ is not supported in state {self.answer}")
+            handler.refuse(self.state, f"Operation category READ is not supported in state {self.state}")
 
 
 @contextlib.contextmanager
 def two(first, second):
-    """Yield two NameNodes of some answers, and the HDFS that has them."""
+    """Yield two NameNodes with these responses, and the HDFS that has them."""
     first, second = NameNode(first), NameNode(second)
     with scripted(first) as one, scripted(second) as other:
         yield first, second, WebHdfs(f"{one};{other}", "alice")
@@ -181,12 +181,12 @@ def test_a_standby_before_the_active_one(backend, home):
         assert f"http://{server.server}" == backend.url
 
 
-@pytest.mark.parametrize("answer", ["StandbyException", "RetriableException"])
-def test_a_failover(answer):
+@pytest.mark.parametrize("state", ["StandbyException", "RetriableException"])
+def test_a_failover(state):
     """When the active one goes on standby, the other is asked, from then on first."""
-    with two("active", answer) as (first, second, fs):
+    with two("active", state) as (first, second, fs):
         assert fs.exists("/p")
-        first.answer, second.answer = answer, "active"
+        first.state, second.state = state, "active"
         assert fs.exists("/p")
         fs.mkdir("/p")
     assert (first.asked, second.asked) == (["GET", "GET"], ["GET", "PUT"])
@@ -205,7 +205,7 @@ def test_a_namenode_that_gives_no_answer():
 
 @pytest.mark.parametrize("work", [lambda fs: fs.exists("/p"), lambda fs: fs.mkdir("/p")])
 def test_no_namenode_is_active(work):
-    """When none is active, one error says what each answered."""
+    """If none is active, one error has the response of each."""
     with scripted(NameNode("StandbyException")) as url, pytest.raises(HdfsUnreachable) as caught:
         work(WebHdfs(f"{NOBODY};{url}", "alice"))
     netloc = url.removeprefix("http://")
@@ -217,10 +217,10 @@ def test_no_namenode_is_active(work):
     )
 
 
-@pytest.mark.parametrize("answer", ["SafeModeException", "AccessControlException", "FileNotFoundException"])
-def test_what_the_active_one_refuses_is_refused(answer):
-    """Any other refusal is the answer; nobody else is asked."""
-    with two(answer, "active") as (_first, second, fs), pytest.raises(HdfsError, match=answer):
+@pytest.mark.parametrize("state", ["SafeModeException", "AccessControlException", "FileNotFoundException"])
+def test_what_the_active_one_refuses_is_refused(state):
+    """Any other refusal is final; the other NameNode gets no request."""
+    with two(state, "active") as (_first, second, fs), pytest.raises(HdfsError, match=state):
         list(fs.listdir("/p"))
     assert second.asked == []
 
@@ -296,15 +296,15 @@ class Faulty:
     A fault is a function of the handler. The data of a file are always taken.
     """
 
-    def __init__(self, *faults, answer=DONE):
+    def __init__(self, *faults, response=DONE):
         self.faults = list(faults)
-        self.answer = answer
+        self.response = response
         self.asked = []
 
     def __call__(self, handler):
         handler.body()
         if "datanode" in handler.path:
-            handler.answer(201)
+            handler.respond(201)
             return
         self.asked.append(handler.path.partition("op=")[2].partition("&")[0])
         if self.faults:
@@ -312,18 +312,18 @@ class Faulty:
         elif self.asked[-1] == "CREATE":
             handler.send_on("datanode")
         elif self.asked[-1] in ("SETPERMISSION", "SETOWNER"):
-            handler.answer(200)
+            handler.respond(200)
         else:
-            handler.answer(200, STATUS if handler.command == "GET" else self.answer)
+            handler.respond(200, STATUS if handler.command == "GET" else self.response)
 
 
 def break_off(handler):
-    handler.answer(200, b'{"boolean"', **{"Content-Length": "100"})
+    handler.respond(200, b'{"boolean"', **{"Content-Length": "100"})
     handler.close_connection = True
 
 
 def status(number, **headers):
-    return lambda handler: handler.answer(number, b"<html>not now</html>", **headers)
+    return lambda handler: handler.respond(number, b"<html>not now</html>", **headers)
 
 
 WORK = calls("repeatable")
@@ -358,11 +358,11 @@ def test_a_third_error_is_raised(pauses, caplog):
     """The third try is the last one, and each retry is logged with its cause."""
     caplog.set_level("INFO", logger="luigi-interface")
     script = Faulty(*[status(503)] * 3)
-    text = (
+    message = (
         r"^HDFS MKDIRS /p on 127.0.0.1:\d+: HTTP 503 Service Unavailable, not a valid WebHDFS response; try "
         r"again; the response starts with '<html>not now</html>'"
     )
-    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=f"{text}$"):
+    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=f"{message}$"):
         fs.mkdir("/p")
     assert (len(script.asked), pauses) == (3, [0.05, 0.2])
     lines = [record.getMessage() for record in caplog.records if "retried" in record.getMessage()]
@@ -374,7 +374,7 @@ def test_a_third_error_is_raised(pauses, caplog):
 
 
 def test_a_refusal_is_not_retried(pauses):
-    """What a NameNode says itself is its answer."""
+    """The refusal of a NameNode is final."""
     script = Faulty(lambda handler: handler.refuse("SafeModeException", status=503))
     with scripted_fs(script) as fs, pytest.raises(HdfsError, match="SafeModeException"):
         fs.mkdir("/p")
@@ -392,7 +392,7 @@ def test_a_rename_whose_answer_is_lost_is_an_error(fault, pauses):
 
 @pytest.mark.parametrize("work", [lambda fs: fs.replace("/p", "/q"), lambda fs: fs.exists("/p")])
 def test_a_refused_connection_is_retried_once(work, pauses, monkeypatch):
-    """What has surely not been sent, also a rename, is sent again; a server that stays down is an error."""
+    """A request that was certainly not sent is sent once more, also a rename."""
     script = Faulty()
     with scripted(script) as url:
         port = int(url.rpartition(":")[2])
@@ -420,7 +420,7 @@ def _serve(port, script):
 
 
 def no_response(error):
-    """Return what a request to the NameNode h:1 that was sent has ended with."""
+    """Return the failure of a request that was sent to the NameNode h:1."""
     return NoResponse("GET", "http://h:1/p", (10.0, 30.0), Environment(verify=True), error, sent=True)
 
 
@@ -457,7 +457,7 @@ def test_a_proxy_that_cannot_be_used_is_an_error_of_the_configuration(monkeypatc
 
 def test_a_delete_whose_answer_is_lost_is_done(pauses):
     """A retried delete that finds nothing has been done before: it is no error."""
-    script = Faulty(Scripted.hang_up, answer=b'{"boolean": false}')
+    script = Faulty(Scripted.hang_up, response=b'{"boolean": false}')
     with scripted_fs(script) as fs:
         fs.remove("/p")
         assert (script.asked, pauses) == (["DELETE"] * 2, [0.05])

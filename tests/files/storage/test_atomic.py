@@ -38,7 +38,7 @@ def claim(fs, who, barrier, won, *, links):
 @pytest.mark.slow
 @pytest.mark.parametrize("links", [True, False])
 def test_one_of_two_processes_creates_a_file(storage, *, links):
-    """Also where the file system has no links; what is there is the winner's, and nothing else is left."""
+    """Also where the file system has no links; the winner's file is there, and nothing else is left."""
     barrier = FORK.Barrier(2)
     ends = [FORK.Pipe(duplex=False) for _ in range(2)]
     processes = [
@@ -66,7 +66,7 @@ def test_one_of_two_processes_creates_a_file(storage, *, links):
 
 
 def test_a_link_that_was_made_though_it_exists(storage, monkeypatch):
-    """An NFS client repeats a request whose answer was lost, and is told that the name exists: it is ours."""
+    """An NFS client repeats a request whose response was lost, and finds that the name exists: it is ours."""
     real = os.link
 
     def repeated(*given, **about):
@@ -173,7 +173,7 @@ def killed(work, last):
 
 
 def tidied(volume, monkeypatch):
-    """Remove what killed processes left in ``/d``, as later runs do."""
+    """Remove the files that killed processes left in ``/d``, as later runs do."""
     later = time.time() + 49 * 3600
     with monkeypatch.context() as patch:
         patch.setattr(temporary, "time", SimpleNamespace(time=lambda: later))
@@ -245,7 +245,7 @@ def test_an_upload_that_is_killed_at_any_call(storage, tmp_path):
 
 
 def test_a_large_file_is_synced_part_by_part(storage, monkeypatch):
-    """What waits to be sent to the server must not take as long as read_timeout at the end."""
+    """At the end, sending the unsynced parts must take less than read_timeout."""
     synced = []
     monkeypatch.setattr(volume_module, "_SYNC_AFTER", 2)
     monkeypatch.setattr(os, "fdatasync", synced.append)

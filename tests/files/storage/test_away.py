@@ -1,4 +1,4 @@
-"""A storage that is away, full, or hangs: an error that says so, and never a wrong answer."""
+"""A storage that is away, full, or hangs: a clear error, and never an incorrect result."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def filled(storage):
 @pytest.mark.parametrize("name", [*AWAY, *PASSING, *LASTING])
 @pytest.mark.parametrize("function", WORK)
 def test_an_error_of_the_operating_system(function, name, filled, monkeypatch):
-    """It is one line with what, where, why and what to do; it passes or not, and nothing is changed."""
+    """The message is one line with operation, path, reason and advice; nothing is changed."""
     if (function, name) in {("link", "EPERM"), ("chmod", "EPERM")}:
         pytest.skip("a file system without links, or without modes")
     before = names(filled, "/")
@@ -77,21 +77,21 @@ def test_an_error_of_the_operating_system(function, name, filled, monkeypatch):
     assert isinstance(error, HdfsUnreachable) == (name in AWAY)
     assert not isinstance(error, FileAlreadyExists)
     assert os.strerror(getattr(errno, name)) in error.reason
-    text = str(error)
-    assert text.startswith(f"{error.operation} {error.path} on storage nfs1: ")
+    message = str(error)
+    assert message.startswith(f"{error.operation} {error.path} on storage nfs1: ")
     assert error.path.startswith(filled.path or "?")
-    assert ("check its mount on this machine" in text) == (name in AWAY)
-    assert len(text.splitlines()) == 1
+    assert ("check its mount on this machine" in message) == (name in AWAY)
+    assert len(message.splitlines()) == 1
     assert error.exception == ("AccessControlException" if name in ("EACCES", "EPERM") else None)
     if name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES"):
-        assert "make room" in text or "can be written" in text or "ask for permission" in text
+        assert "make room" in message or "can be written" in message or "ask for permission" in message
     assert names(filled, "/") == before
 
 
 @pytest.mark.parametrize("name", ["ENOSPC", "EDQUOT", "EIO"])
 @pytest.mark.parametrize("size", [10, 5_000_000])
 def test_a_write_that_fails(name, size, filled, monkeypatch):
-    """What was there stays, and nothing is left; when there is room, the same write succeeds."""
+    """The old file stays, and nothing is left; when there is room, the same write succeeds."""
     with monkeypatch.context() as patch:
         failing(patch, "fsync", error_of(name))
         for work in (
@@ -180,7 +180,7 @@ def test_a_process_ends_while_a_call_hangs(root):
 
 
 def test_a_read_that_hangs_changes_nothing_later(hung, filled, monkeypatch):
-    """What it reads in the end is nobody's any more."""
+    """The bytes that it finally reads are discarded."""
     written(filled, "/big", "x" * 1_000_000)
     back = threading.Event()
     file = hung.open_reader("/big")

@@ -1,4 +1,4 @@
-"""What a cluster says of the storage that its jobs mount: each release has its way, or none."""
+"""The facts about a storage from the rest-server, which each release sends in its own form, or not at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rest():
 
 @pytest.fixture
 def storage():
-    """Make the storage ``nfs1`` of user anna; processes that fork share what they know."""
+    """Make the storage ``nfs1`` of user anna; forked processes share its facts."""
     state = SharedDocument()
     session = Session(Account(URL, username="anna", token="t"), state)
 
@@ -118,7 +118,7 @@ def test_one_of_several_mounts(mount_path, facts, rest, storage):
 
 @table("storages that jobs cannot use", "routes messages")
 def test_a_storage_that_jobs_cannot_use(routes, messages, rest, storage):
-    """The error says why, and what to do."""
+    """The error has the reason and the next step."""
     for path, (status, document) in routes.items():
         rest.get(f"{URL}/api/v2/{path}", status=status, json=document)
     with pytest.raises(ConfigError) as caught:
@@ -137,7 +137,7 @@ def test_a_network_that_is_down(rest, storage):
 
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_server_that_fails(status, rest, storage):
-    """On 1.0, an UnknownError is no answer, either."""
+    """Also an UnknownError of 1.0 is not a fact about the storage."""
     rest.get(f"{V2}/nfs1", status=status, json={"code": "UnknownError", "message": "Kubernetes is away"})
     with pytest.raises(PaiHttpError) as caught:
         storage().facts()

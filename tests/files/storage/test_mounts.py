@@ -1,4 +1,4 @@
-"""Where this machine mounts what a cluster says of a storage."""
+"""The folders at which this machine mounts storages of a cluster."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_deepest_mount_is_the_one_of_a_path(monkeypatch):
 
 @table("exports of this machine", "host cluster is_here")
 def test_a_folder_of_this_machine(host, cluster, tmp_path, *, is_here):
-    """The export itself is taken only if the cluster, too, is this machine: it could name any folder."""
+    """The export itself is used only if the cluster also runs here, because it could name any folder."""
     assert on_this_machine(f"{host}:{tmp_path}", cluster) == (str(tmp_path) if is_here else None)
 
 

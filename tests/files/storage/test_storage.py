@@ -64,15 +64,15 @@ def test_a_folder_of_the_user(says, root, monkeypatch):
     assert fs.exists(f"{root}/anna/f")
 
 
-@table("storages that are not mounted", "detail text")
-def test_it_is_not_mounted(detail, text, says, monkeypatch):
-    """The error has the command that mounts it; what the cluster says later is what counts."""
+@table("storages that are not mounted", "detail message")
+def test_it_is_not_mounted(detail, message, says, monkeypatch):
+    """The error has the command that mounts it; the latest response of the cluster counts."""
     says(**detail)
     mounted(monkeypatch, "other:/x /mnt/x nfs4")
     for _ in range(2):
         with pytest.raises(ConfigError) as caught:
             Storage.from_config().exists("/f")
-        assert text in str(caught.value)
+        assert message in str(caught.value)
         assert str(caught.value).startswith("storage = nfs1 in [OpenPai] (")
         assert "SECRET" not in str(caught.value)
 
@@ -121,7 +121,7 @@ def test_forms_of_a_path(form, storage, root):
 
 @table("paths that are not on a storage", "path why")
 def test_what_is_no_path_on_it(path, why, storage):
-    """It says what to write, and is said before the storage is looked for."""
+    """The error has a valid form, and comes before the storage is searched for."""
     for work in (storage.exists, Storage("nfs1", "/nowhere").check_path):
         with pytest.raises(HdfsError) as caught:
             work(path)
@@ -130,7 +130,7 @@ def test_what_is_no_path_on_it(path, why, storage):
 
 
 def test_the_local_path_of_a_target(storage, root):
-    """For programs that read files by themselves; an HDFS has none, and says what to do."""
+    """For programs that read files themselves; on HDFS, it is an error with the next step."""
     target = HdfsTarget("/mnt/nfs1/d/f", fs=storage)
     assert target.local_path == f"{root}/d/f"
     with target.temporary_path() as path, open(storage.local_path(path), "w") as file:  # noqa: PTH123
@@ -239,7 +239,7 @@ def test_a_file_that_is_renamed_to_itself_stays(rename, goal, storage, root):
 
 @pytest.fixture
 def umask():
-    """What this process makes is its user's alone."""
+    """Only this user has access to new files."""
     before = os.umask(0o077)
     yield
     os.umask(before)
@@ -417,7 +417,7 @@ def test_nothing_stays_open(storage, tmp_path):
 
 
 def test_an_open_file_is_a_stream(storage):
-    """It can be read in any parts and order, and stays what it was when it is replaced."""
+    """It can be read in any parts and order, and does not change when the file is replaced."""
     data = os.urandom(3_000_000)
     with storage.open_writer("/f") as file:
         file.write(data)

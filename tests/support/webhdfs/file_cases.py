@@ -76,7 +76,7 @@ class Player:
                 assert not is_given or found == self._said(result.removeprefix("nothing")), step
 
     def call(self, call: str) -> str:
-        """Return what a call returns, as text."""
+        """Return the result of a call as a string."""
         user, is_named, rest = call.partition("> ")
         self.fs, call = (self._users(user), rest) if is_named else (self._own, call)
         method, *words = shlex.split(call)
@@ -108,7 +108,7 @@ class Player:
         written(self.fs, path, text.replace(r"\n", "\n"))
 
     def content(self, path: str) -> str:
-        r"""Return the text of a file, in which each line ends with ``\n``."""
+        r"""Return the content of a file, in which each line ends with ``\n``."""
         return content(self.fs, path).replace("\n", r"\n")
 
     def small(self, path: str) -> bytes | None:
@@ -124,7 +124,7 @@ class Player:
         self.fs.at("/")[0].append(path, b"x")
 
     def names(self, path: str) -> list[str]:
-        """Return what is under a folder."""
+        """Return the paths below a folder."""
         return names(self.fs, path)
 
     def create(self, path: str) -> None:
@@ -139,7 +139,7 @@ class Player:
             place.write_text(text)
 
     def fetched(self, name: str) -> str:
-        """Return the text of a file here, or the names in a folder."""
+        """Return the content of a file here, or the names in a folder."""
         place = self.here / name
         return (
             " ".join(sorted(each.name for each in place.iterdir())) if place.is_dir() else place.read_text()
@@ -171,7 +171,7 @@ class Player:
         return str(files.download(self.fs, path, local))
 
     def under(self, name: str) -> list[str]:
-        """Return what is under a folder here, all levels."""
+        """Return the paths below a folder here, all levels."""
         return [str(each.relative_to(self.here / name)) for each in (self.here / name).rglob("*")]
 
     def flag(self, method: str, folder: str, job: str, **options: bool) -> object:

@@ -1,4 +1,4 @@
-"""The file systems that the contract tests run against, and what a test does with files there."""
+"""The file systems that the contract tests run against, and functions for their files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EACH_HDFS = (LOCAL, *(hadoop.version for hadoop in HADOOPS if os.environ.get(had
 BACKENDS = (*EACH_HDFS, STORAGE)
 EACH_HADOOP = [pytest.param(version, marks=needs(hadoop)) for version, hadoop in REAL.items()]
 ON_HDFS = pytest.mark.parametrize("backend", EACH_HDFS, indirect=True)
-"""The mark of a test about what only an HDFS does: its addresses, its requests, its refusals."""
+"""The mark of a test about HDFS only: its addresses, its requests, its refusals."""
 WITH_PERMISSIONS = pytest.mark.parametrize("backend", EACH_HADOOP, indirect=True)
 """The mark of a test about permissions, which the local WebHDFS keeps and does not check."""
 
@@ -82,7 +82,7 @@ class Backend:
 
     @property
     def prefix(self) -> str:
-        """What a path may begin with, beside ``/``."""
+        """A prefix of paths, besides ``/``."""
         return "$PAI_DEFAULT_FS_URI" if self.name == STORAGE else "hdfs://nn:1"
 
     @property
@@ -92,7 +92,7 @@ class Backend:
 
     @property
     def differences(self) -> Differences:
-        """What it does where others do something else."""
+        """Its differences from other file systems."""
         if self.name == STORAGE:
             return storage_differences()
         return local_differences() if self.root else differences_of(version_at(self.url))
@@ -161,11 +161,11 @@ def written(fs: FileSystem, path: str, text: str = "text") -> str:
 
 
 def content(fs: FileSystem, path: str) -> str:
-    """Return the text of a file."""
+    """Return the content of a file."""
     with fs.open_reader(path) as file:
         return file.read().decode()
 
 
 def names(fs: FileSystem, path: str) -> list[str]:
-    """Return what is under a folder, all levels, relative to it."""
+    """Return the paths below a folder, all levels, relative to it."""
     return sorted(posixpath.relpath(entry, path) for entry in fs.listdir(path, recursive=True))

@@ -1,4 +1,4 @@
-"""What OpenPAI's Pylon does with WebHDFS (``nginx.conf.template`` of 0.7.1 and 0.7.2), for the tests."""
+"""OpenPAI's Pylon as a proxy of WebHDFS (``nginx.conf.template`` of 0.7.1 and 0.7.2), for the tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pylon(webhdfs_url: str, *, slip: bool) -> Iterator[str]:
             elif any_server:
                 address = f"http://{any_server[1]}{any_server[2]}"
             else:
-                handler.answer(404, b"<html>no such location")
+                handler.respond(404, b"<html>no such location")
                 return
             data = handler.body()
             reply = session.request(handler.command, address, data=data, allow_redirects=False, timeout=20)
@@ -42,7 +42,7 @@ def pylon(webhdfs_url: str, *, slip: bool) -> Iterator[str]:
                 headers["Location"] = re.sub(
                     pattern, rf"{start}/a/\1{between}\2/\3", reply.headers["Location"]
                 )
-            handler.answer(reply.status_code, reply.content, **headers)
+            handler.respond(reply.status_code, reply.content, **headers)
 
         with scripted(script) as url:
             yield url

@@ -1,4 +1,4 @@
-"""What a storage does where HDFS does something else."""
+"""The differences of a storage from HDFS."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hadoop_differences import Differences, local_differences
 
 
 def storage_differences() -> Differences:
-    """Return what a storage does in the place of the local WebHDFS."""
+    """Return the differences of a storage from the local WebHDFS."""
     return replace(
         local_differences(),
         new_file_mode="644",

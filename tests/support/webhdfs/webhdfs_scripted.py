@@ -1,4 +1,4 @@
-"""A server that answers as a test says."""
+"""A server whose responses a test scripts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def document(**fields: Any) -> bytes:
 
 
 def looked_up(answer: Callable[[Any], None], **facts: Any) -> Callable[[Any], None]:
-    """Return a script that answers a look-up with the FileStatus of a file, and the rest by a function."""
+    """Return a script that sends the FileStatus of a file, and calls a function for other requests."""
 
     def script(handler: Any) -> None:
         if "GETFILESTATUS" in handler.path:
-            handler.answer(200, document(FileStatus=file_status(**facts)))
+            handler.respond(200, document(FileStatus=file_status(**facts)))
         else:
             answer(handler)
 
@@ -64,10 +64,10 @@ class Scripted(http.server.BaseHTTPRequestHandler):
     def send_on(self, query: str) -> None:
         """Redirect to ``/webhdfs/v1/p`` on this server, as to a DataNode."""
         url = f"http://{self.headers['Host']}/webhdfs/v1/p?{query}"
-        self.answer(307, Location=url)
+        self.respond(307, Location=url)
 
-    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
-        """Send a reply; ``_`` in the name of a header stands for ``-``."""
+    def respond(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """Send a response; ``_`` in the name of a header stands for ``-``."""
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name.replace("_", "-"), value)
@@ -82,7 +82,7 @@ class Scripted(http.server.BaseHTTPRequestHandler):
     def refuse(self, exception: str, message: str = "", status: int = 403) -> None:
         """Send a RemoteException, as WebHDFS does."""
         remote = {"exception": exception, "message": message, "javaClassName": f"org.{exception}"}
-        self.answer(status, document(RemoteException=remote), Content_Type="application/json")
+        self.respond(status, document(RemoteException=remote), Content_Type="application/json")
 
     def log_message(self, *_args: object) -> None:
         pass
@@ -94,7 +94,7 @@ class _Server(EndingServer):
 
 @contextlib.contextmanager
 def scripted(script: Callable[[Any], None], context: Any = None) -> Iterator[str]:
-    """Yield the address of a server that answers by a script, over TLS where there is a context for it."""
+    """Yield the address of a server with a script, over TLS if there is a context for it."""
     handler = type("Handler", (Scripted,), {"script": staticmethod(script)})
     server = _Server(("127.0.0.1", 0), handler)
     if context:
@@ -109,6 +109,6 @@ def scripted(script: Callable[[Any], None], context: Any = None) -> Iterator[str
 
 @contextlib.contextmanager
 def scripted_fs(script: Callable[[Any], None], **options: Any) -> Iterator[WebHdfs]:
-    """Yield a file system whose server answers by a script."""
+    """Yield a file system whose server has a script."""
     with scripted(script) as url:
         yield WebHdfs(url, "alice", **{"read_timeout": 60, **options})
