@@ -123,7 +123,7 @@ class MountedVolume(MountPoint):
         def discard() -> None:
             with contextlib.suppress(OSError):
                 file.close()
-            os.unlink(self.local_path(path))  # noqa: PTH108
+            os.unlink(self._inside(path, is_new=True))  # noqa: PTH108
 
         try:
             for part in parts:

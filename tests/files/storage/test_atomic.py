@@ -110,7 +110,7 @@ def test_a_file_system_without_links(number, storage, root, monkeypatch):
 
 
 def replaced(fs, stop):
-    for number in range(ROUNDS):
+    for number in range(60):
         with fs.open_writer("/f") as file:
             file.write(b"%c" % (97 + number % 26) * 1_000_000)
     stop.set()
