@@ -99,11 +99,12 @@ def is_clean(fs, folder):
     return not [name for name in names(fs, folder) if "tmp" in name]
 
 
-def test_a_folder_arrives(fs, home, source, caplog):
+def test_a_folder_arrives(fs, home, source, caplog, capsys):
     """All files and folders, and the manifest; one log line has the summary."""
     with caplog.at_level(logging.INFO, "luigi-interface"):
         done = upload(fs, source, f"{home}/code")
     assert caplog.messages == [str(done)]
+    assert capsys.readouterr().err == ""  # no progress bar, because it is not a terminal
     assert names(fs, f"{home}/code") == [MANIFEST, "lib", "lib/a.py", "lib/b.py", "none", "train.py"]
     assert content(fs, f"{home}/code/lib/a.py") == "aaa"
     assert str(done) == f"uploaded 3 of 3 files, 11 B, to {home}/code"
@@ -505,6 +506,7 @@ def test_what_a_killed_upload_left_is_removed(backend, fs, home, source, caplog,
     monkeypatch.setattr(temporary, "time", SimpleNamespace(time=lambda: later))
     upload(fs, source, f"{home}/code")
     assert sorted(posixpath.basename(path) for path in fs.listdir(folder)) == sorted(kept)
+    assert "may be left behind" not in caplog.text
 
 
 @pytest.mark.slow
@@ -595,6 +597,16 @@ def test_a_folder_is_fetched(fs, results, tmp_path):
     server, place = fs.at(results)
     time = server.file_status(f"{place}/metrics.json")["modificationTime"]
     assert (tmp_path / "here/metrics.json").stat().st_mtime_ns == time * 1_000_000
+
+
+def test_what_a_killed_download_left_is_removed(fs, results, tmp_path):
+    """Files of running processes stay."""
+    dead, left = subprocess.Popen(["true"]), temporary.local_temporary(tmp_path / "f")
+    dead.wait()
+    left.touch()
+    (tmp_path / left.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-")).touch()
+    download(fs, results, tmp_path)
+    assert [place.name for place in tmp_path.iterdir() if "tmp" in place.name] == [left.name]
 
 
 @pytest.mark.parametrize("error", [HdfsError("broken"), OSError(28, "No space left on device")])

@@ -93,8 +93,9 @@ def test_errors_hold_nothing_of_an_http_library(script, work, message):
 
 
 def test_a_malformed_answer_is_shown():
-    """The first 200 characters are shown, in one line."""
-    error = raised(answering(200, b"<html>\n  <b>log in</b>" + b"x" * 400), lambda fs: fs.exists("/p"))
+    """The first 200 characters are shown, in one line, also if the path has a line break."""
+    error = raised(answering(200, b"<html>\n  <b>log in</b>" + b"x" * 400), lambda fs: fs.exists("/a\nb"))
+    assert str(error).startswith(r"HDFS GETFILESTATUS /a\nb on 127.0.0.1:")
     shown = "<html> <b>log in</b>" + "x" * 180
     assert "; check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and" in str(
         error
