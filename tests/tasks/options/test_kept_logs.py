@@ -152,7 +152,8 @@ def test_a_node_out_of_reach_leaves_a_note_and_is_asked_once(settings, hdfs, cap
     note = (folder / "main-1.unreadable.txt").read_text().splitlines()
     late = "cannot reach http://node:8042: no connection within 5 s"
     assert note == [f"stdout: {late}", f"stderr: {late}"]
-    assert "those of 2 could not be read" in caplog.text
+    assert "Kept the logs of job far, 2 tasks, in " in caplog.text
+    assert "; those of 2 could not be read" in caplog.text
 
 
 def test_without_hdfs_it_is_said_once_that_nothing_is_kept(pai, settings, caplog):
