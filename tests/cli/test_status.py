@@ -89,6 +89,7 @@ def test_status_says_why_a_job_waits(pai_command, job_file, name):
     pai_command("submit", job_file(f"{name}-b", gpu=4))
     text = pai_command("status", f"{name}-b").stdout
     assert pai_command("stop", f"{name}*", "--yes").stdout
+    assert re.match(rf"{name}-b  WAITING for \d+ s\n", text)
     assert "waits            virtual cluster default has 2 of 24 GPUs free, the job wants 4" in text
 
 
