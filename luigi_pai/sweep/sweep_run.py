@@ -138,7 +138,8 @@ class SweepRun:
             if self._drawing is None:
                 logger.info("%s: %s", self._name, line)
             percentage = self._progress.percentage(total)
-            if self._page.report("set_status_message", line) and percentage is not None:
+            self._page.report("set_status_message", line)
+            if percentage is not None:
                 self._page.report("set_progress_percentage", percentage)
         now = self._clock.monotonic()
         if now - self._drawn_at >= _DRAWN_EVERY:

@@ -53,24 +53,20 @@ class LuigiPage:
         """Add a link to a job's page."""
         self._reports(lambda: _link_job_page(self._task, url))
 
-    def report(self, callback: str, value: object) -> bool:
+    def report(self, callback: str, value: object) -> None:
         """Call one of the callbacks that a worker of Luigi sets on a running task.
 
         Args:
             callback: The name of the callback, such as ``set_status_message``.
             value: The callback's argument; a string is escaped for the page.
-
-        Returns:
-            False if the scheduler fails, or has failed in the last ten minutes; else True.
         """
         report: Callable[[object], None] | None = getattr(self._task, callback, None)
-        if report is None:
-            return True
-        return self._reports(lambda: report(escaped(value) if isinstance(value, str) else value))
+        if report is not None:
+            self._reports(lambda: report(escaped(value) if isinstance(value, str) else value))
 
-    def _reports(self, report: Callable[[], object]) -> bool:
+    def _reports(self, report: Callable[[], object]) -> None:
         if self._clock.monotonic() < self._quiet_until:
-            return False
+            return
         try:
             report()
         except Exception as error:  # noqa: BLE001  RPCError of Luigi, or of the library below it
@@ -78,8 +74,6 @@ class LuigiPage:
             message = "The page of %s is not up to date: Luigi's scheduler fails: %s"
             logger.warning(message, self._task, reason)
             self._quiet_until = self._clock.monotonic() + _QUIET
-            return False
-        return True
 
 
 def _link_job_page(task: luigi.Task, url: str) -> None:
