@@ -157,6 +157,11 @@ def test_a_short_password_is_found_in_values(settings):
         posted(task_of("T", before="T = ['x-letme']\n"))
 
 
+def test_an_ordinary_variable_and_the_path_of_a_key_are_not_secrets(monkeypatch):
+    monkeypatch.setenv("SSH_KEY", "/home/anna/key")
+    posted(task_of("V", before="V = ['of no use to anybody 0', '/home/anna/key']\n"))
+
+
 def test_a_secret_in_a_package_is_refused(tmp_path, monkeypatch):
     (tmp_path / "leaky.py").write_text(f"TOKEN = {IN_ENVIRONMENT!r}\n")
     monkeypatch.syspath_prepend(tmp_path)
