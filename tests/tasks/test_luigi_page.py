@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 from concurrent.futures import ThreadPoolExecutor
 
 import luigi
@@ -13,6 +14,7 @@ from luigi.cmdline_parser import CmdlineParser
 from train_task import Train
 
 from luigi_pai import OpenPai
+from luigi_pai.tasks.luigi_page import may_send_messages
 
 
 class PageTrain(Train):
@@ -75,3 +77,13 @@ def test_a_password_of_the_environment_is_read_anew(settings, monkeypatch):
     assert OpenPai.current().password == "first"
     monkeypatch.setitem(os.environ, "PAI_PASSWORD", "second")
     assert OpenPai.current().password == "second"
+
+
+def test_messages_need_a_queue_and_a_central_scheduler(monkeypatch):
+    task = PageTrain()
+    assert not may_send_messages(task)
+    monkeypatch.setattr(task, "scheduler_messages", queue.Queue(), raising=False)
+    assert may_send_messages(task)
+    reporter = luigi.worker.TaskStatusReporter(luigi.scheduler.Scheduler(), task.task_id, "w", None)
+    monkeypatch.setattr(task, "set_status_message", reporter.update_status_message, raising=False)
+    assert not may_send_messages(task)
