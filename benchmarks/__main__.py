@@ -1,8 +1,8 @@
-"""Runs all benchmarks, one after the other, and says at the end which promises are broken.
+"""Run all benchmarks, one after the other, and list the broken promises at the end.
 
-A script prints a line `broken: ...` for each promise that it finds broken, and its exit code is 1 then. The
-exit code is 1 if that of a script was not 0. `python benchmarks NAME ...` runs only the scripts named. A run
-of all of them writes docs/benchmarks.md.
+A script prints a line `broken: ...` for each broken promise, and exits with 1. This command exits with 1 if
+any script fails. `python benchmarks NAME ...` runs only the named scripts. A run of all scripts writes
+docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGE = {"many_jobs": ["--write"]}
 
 
 def run(script: Path, options: list[str]) -> list[str]:
-    """Run a script, showing what it prints, and return what it finds broken."""
+    """Run a script, show its output, and return its broken promises."""
     print(f"\n== {script.name}", flush=True)
     command = [sys.executable, str(script), *options]
     env = os.environ | {"PYTHONUNBUFFERED": "1"}
@@ -31,7 +31,7 @@ def run(script: Path, options: list[str]) -> list[str]:
             if line.startswith(MARK):
                 broken.append(line.removeprefix(MARK).strip())
     if process.returncode and not broken:
-        broken.append(f"ended with exit code {process.returncode}")
+        broken.append(f"exited with {process.returncode}")
     return broken
 
 
@@ -40,7 +40,7 @@ def main(names: list[str]) -> int:
     known = {script.stem: script for script in scripts}
     asked = [name.removesuffix(".py") for name in names]
     if unknown := [name for name in asked if name not in known]:
-        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        print(f"unknown benchmark: {', '.join(unknown)}; choose from: {', '.join(known)}", file=sys.stderr)
         return 2
     chosen = [known[name] for name in asked] or scripts
     broken = {script.name: run(script, [] if asked else PAGE.get(script.stem, [])) for script in chosen}
@@ -49,7 +49,7 @@ def main(names: list[str]) -> int:
         for failure in failures:
             print(f"{MARK}{name}: {failure}")
     failed = sum(bool(failures) for failures in broken.values())
-    print(f"{len(broken) - failed} of {len(broken)} benchmarks keep what they promise")
+    print(f"{len(broken) - failed} of {len(broken)} benchmarks keep their promises")
     return int(failed > 0)
 
 

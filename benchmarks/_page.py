@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: the tables of many_jobs.py, and a plot of them as SVG."""
+"""Write docs/benchmarks.md: the tables of many_jobs.py, and a plot of its runs as SVG."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ page of the list.
 
 
 class Run(Protocol):
-    """What is plotted of a run."""
+    """The plotted values of a run."""
 
     @property
     def number(self) -> int: ...
@@ -74,7 +74,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """Requests and seconds by the number of tasks; both axes are logarithmic."""
+    """Requests and seconds by the number of tasks, on logarithmic axes."""
 
     runs: Mapping[str, Sequence[Run]]
 

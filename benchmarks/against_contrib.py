@@ -1,16 +1,16 @@
-"""Requests, connections, logins, time and CPU time of luigi_pai beside luigi.contrib.pai.
+"""Compare the requests, connections, logins, time and CPU time of luigi_pai and luigi.contrib.pai.
 
-Both talk, in turn and in one process, to one small server on 127.0.0.1, in a process of its own. It answers
-as a rest-server 0.7.1 does and lets every job succeed at once; to luigi.contrib.pai it says SUCCEED, the
-word that it waits for, since with a real server's SUCCEEDED it never ends well. Its sleep of 5 s between
-two lookups is not reached there. The tasks that have finished are also compared with `plain`, a Luigi task
-that does nothing but one GET with one shared requests.Session; more of them are in many_jobs.py. A job of
-0.2 s runs on a `luigi-pai local`; there luigi.contrib.pai is taught the word SUCCEEDED. Last, both polling
+Both connect, in turn and in one process, to a small server on 127.0.0.1 in a separate process. The server
+responds like a rest-server 0.7.1, and every job succeeds at once. To luigi.contrib.pai, it sends the state
+SUCCEED, which that module waits for; with the SUCCEEDED of a real server, its jobs never succeed. Its sleep
+of 5 s between two lookups never happens here. Finished tasks are also compared with `plain`, a Luigi task
+that only makes one GET with a shared requests.Session; many_jobs.py measures more of them. A job of 0.2 s
+runs on `luigi-pai local`, where luigi.contrib.pai is patched to accept SUCCEEDED. At the end, both polling
 schedules are simulated (polling.py).
 
-Promised: constructing a task makes no request; 200 finished tasks take at most 3 requests on one
-connection, and at most half the CPU time of `plain`; the job of 0.2 s is noticed less than 0.5 s after
-its submission began; and what polling.py promises. The exit code is 1 if one of them is broken.
+Promises: Constructing a task makes no request. 200 finished tasks take at most 3 requests on one connection,
+and at most half the CPU time of `plain`. The end of the job of 0.2 s is noticed less than 0.5 s after the
+start of run(). polling.py keeps its promises. If a promise is broken, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import polling
 import requests
 
-warnings.simplefilter("ignore")  # Luigi's, about what is not measured here
+warnings.simplefilter("ignore")  # Luigi's warnings are irrelevant here
 
 import luigi  # noqa: E402
 import luigi.configuration  # noqa: E402
@@ -49,9 +49,9 @@ JOBS = 200
 ROUNDS = 2
 FINISHED_ROUNDS = 11
 BLINK = "sleep 0.2"
-BLINKS = {"luigi.contrib.pai": 2, "luigi_pai": 9}  # jobs of each; the first takes 5 s for one
+BLINKS = {"luigi.contrib.pai": 2, "luigi_pai": 9}  # number of jobs; each takes 5 s with luigi.contrib.pai
 JOBS_PATH = "/api/v1/jobs"
-FINISHED = "finished-"  # what the names of jobs begin with that have always been there
+FINISHED = "finished-"  # prefix of the jobs that exist from the start
 
 FINISHED_REQUESTS = 3
 CPU_LIMIT = 0.5
@@ -62,7 +62,7 @@ BLINK_LIMIT = 0.5
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers logins, posts and looks; every job that is there has succeeded."""
+    """Responds to logins, submissions and lookups; every job has succeeded."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -79,7 +79,7 @@ class Handler(BaseHTTPRequestHandler):
             self.counts[what] += 1
 
     def do_GET(self) -> None:
-        if self.path == "/counts":  # read, and begin anew
+        if self.path == "/counts":  # read and reset
             with self.lock:
                 counts = dict(self.counts)
                 self.counts.update(dict.fromkeys(counts, 0))
@@ -112,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
         }
 
     def listed(self) -> bytes:
-        """Return the list of the finished jobs of luigi_pai and of those that were submitted."""
+        """Return the list of luigi_pai's finished jobs and of the submitted jobs."""
         names = [f"{FINISHED}ours-{number}" for number in range(JOBS)] + list(self.jobs)
         return json.dumps([self.row(name) for name in names]).encode()
 
@@ -176,7 +176,7 @@ class Contrib(contrib.PaiTask):
     number = luigi.IntParameter()
     finished = luigi.BoolParameter()
     image = "openpai/pai.example.sklearn"
-    tasks = [contrib.TaskRole("main", BLINK)]  # noqa: RUF012  it takes nothing but a list
+    tasks = [contrib.TaskRole("main", BLINK)]  # noqa: RUF012  it accepts only a list
 
     @property
     def name(self) -> str:
@@ -184,9 +184,9 @@ class Contrib(contrib.PaiTask):
 
 
 class Mended(Contrib):
-    """luigi.contrib.pai that knows the word of real servers."""
+    """luigi.contrib.pai with the state that real servers send."""
 
-    def _PaiTask__check_job_status(self) -> bool:  # noqa: N802  the name that Python makes of its private one
+    def _PaiTask__check_job_status(self) -> bool:  # noqa: N802  the mangled name
         try:
             return super()._PaiTask__check_job_status()
         except RuntimeError as end:
@@ -196,7 +196,7 @@ class Mended(Contrib):
 
 
 class Plain(luigi.Task):
-    """As little as a task can do to know whether its job has succeeded."""
+    """The least that a task can do to find out whether its job has succeeded."""
 
     number = luigi.IntParameter()
     finished = luigi.BoolParameter()
@@ -222,7 +222,7 @@ def configure(url: str, username: str, password: str) -> None:
 
 
 def forget() -> None:
-    """Make this process know as little of the cluster and its jobs as a new one."""
+    """Reset all that this process knows about the cluster and its jobs."""
     luigi.Task.clear_instance_cache()
     Plain.session.close()
     Plain.session = requests.Session()
@@ -235,7 +235,7 @@ def construct(kind: type[luigi.Task]) -> None:
 
 
 def live(kind: type[luigi.Task]) -> None:
-    """Take each job through its life, as a Luigi worker does: complete? run, complete?"""
+    """Call complete(), run() and complete() of each task, like a Luigi worker."""
     for number in range(JOBS):
         task = kind(number=number)
         if task.complete():
@@ -246,7 +246,7 @@ def live(kind: type[luigi.Task]) -> None:
 
 
 def look(kind: type[luigi.Task]) -> None:
-    """Ask each of the tasks whose jobs have finished whether it is complete."""
+    """Call complete() of each finished task."""
     for number in range(JOBS):
         task = kind(number=number, finished=True)
         if not task.complete():
@@ -258,7 +258,7 @@ def look(kind: type[luigi.Task]) -> None:
 
 @dataclass
 class Measured:
-    """What one kind of task took, round by round, in seconds; and what the server counted in the last."""
+    """The seconds of each round for one kind of task, and the server's counts in the last round."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -272,9 +272,9 @@ def measure(
     kinds: dict[str, type[luigi.Task]],
     rounds: int,
 ) -> dict[str, Measured]:
-    """Print and return what each kind takes: the least time of its rounds, the median CPU time.
+    """Print and return the costs of each kind: the shortest time of its rounds, and the median CPU time.
 
-    The kinds take turns, and every round begins in a process that knows nothing of the cluster.
+    The kinds take turns. Each round starts without any knowledge of the cluster.
     """
     table = {name: Measured() for name in kinds}
     for turn in range(rounds):
@@ -289,7 +289,7 @@ def measure(
             row.cpu.append(time.process_time() - cpu)
             row.wall.append(time.perf_counter() - wall)
             row.counts = requests.get(f"{url}/counts", timeout=10).json()
-            row.counts["connections"] -= 1  # the one that reads the counts
+            row.counts["connections"] -= 1  # the connection that reads the counts
     print(f"of {number:<15} {'requests':>9} {'connections':>12} {'logins':>7} {'ms each':>8} {'CPU ms':>7}")
     for name, row in table.items():
         print(
@@ -300,20 +300,20 @@ def measure(
     for name, row in table.items():
         if name != "luigi_pai":
             wall, cpu = ratio(ours.wall, row.wall), ratio(ours.cpu, row.cpu)
-            print(f"luigi_pai beside {name}: {wall:.2f} of the time, {cpu:.2f} of the CPU time")
+            print(f"luigi_pai compared with {name}: {wall:.2f} of the time, {cpu:.2f} of the CPU time")
     print()
     return table
 
 
 def ratio(times: list[float], others: list[float]) -> float:
-    """Return the median of the ratios of one round each."""
+    """Return the median of the ratios within a round."""
     return statistics.median(time / other for time, other in zip(times, others, strict=True))
 
 
 def measure_blinks() -> dict[str, float]:
-    """Print how long a job of 0.2 s takes from submission to noticed end, and return the medians."""
+    """Print the seconds of run() for a job of 0.2 s, and return the medians."""
     kinds: dict[str, type[luigi.Task]] = {"luigi.contrib.pai": Mended, "luigi_pai": Ours}
-    print(f"a job of `{BLINK}` on luigi-pai local, from the beginning of run() to its end")
+    print(f"a job of `{BLINK}` on luigi-pai local, from the start of run() to its return")
     print(f"{'':18} {'median s':>9} {'most s':>7} {'after its end s':>16}")
     medians = {}
     with LocalPai(api="v1") as server:
@@ -337,14 +337,14 @@ def measure_blinks() -> dict[str, float]:
 
 
 def compare(url: str) -> list[str]:
-    """Print everything, and return which promises are broken."""
+    """Print all tables, and return the broken promises."""
     broken = []
     configure(url, "admin", "admin-password")
     print(f"constructing {TASKS} tasks")
     constructed = measure(url, construct, TASKS, KINDS, ROUNDS)["luigi_pai"].counts["requests"]
     if constructed:
         broken.append(f"constructing {TASKS} tasks made {constructed} requests, promised 0")
-    print(f"the life of {JOBS} jobs that succeed at once: complete(), run(), complete()")
+    print(f"{JOBS} jobs that succeed at once: complete(), run(), complete()")
     measure(url, live, JOBS, KINDS, ROUNDS)
     print(f"complete() of {JOBS} tasks whose jobs have finished")
     finished = measure(url, look, JOBS, {**KINDS, "plain": Plain}, FINISHED_ROUNDS)

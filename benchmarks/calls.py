@@ -1,13 +1,13 @@
-"""How many of its own functions luigi_pai calls for one job, counted with ``sys.setprofile``.
+"""Count the functions of luigi_pai that are called for one job, with ``sys.setprofile``.
 
-In a fresh process each: ``run()`` of a job of 1 s, ``complete()`` of its task, ``luigi-pai status`` of the
-job, and a point of a sweep, on `luigi-pai local` (0.7.1). A call is the start of a function of luigi_pai, or
-the resumption of a generator, comprehensions aside. The frames are those of luigi_pai on the stack of the
-first request that posts the job, or that looks it up if none posts it. For a point, the calls are a twentieth
-of the difference between sweeps of 30 and 10 points, and the files those with a call for each point.
-Counts, not times: they are the same on every machine, except for a lookup more or less.
+Each count is from a fresh process, on `luigi-pai local` (0.7.1): ``run()`` of a job of 1 s, ``complete()`` of
+its task, ``luigi-pai status`` of the job, and a point of a sweep. A call is the start of a function of
+luigi_pai or the resumption of a generator, but not of a comprehension. The frames are those of luigi_pai on
+the stack of the first request that submits the job or, if none submits it, looks it up. For a point, the
+calls are a twentieth of the difference between sweeps of 30 and 10 points, and the files are those with at
+least one call per point. The counts are the same on every machine, give or take a lookup.
 
-Promised, and the exit code is 1 if not: the numbers of LIMITS.
+Promises: No count exceeds LIMITS. If one does, the exit code is 1. `--show` lists every function.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LIMITS = {
     "status": {"calls": 195, "files": 35, "frames": 12},
     "point": {"calls": 1000, "files": 75},
 }
-FEW, MANY = 10, 30  # points of the sweeps
+FEW, MANY = 10, 30  # sizes of the two sweeps
 PACKAGE = str(Path(luigi_pai.__file__).parent)
 
 
@@ -65,7 +65,7 @@ class Point(Job):
 
 
 class Sweep(PaiSweep):
-    """Jobs of 1 s that run at once."""
+    """Jobs of 1 s that run at the same time."""
 
     first = luigi.IntParameter()
     count = luigi.IntParameter()
@@ -78,9 +78,9 @@ class Count:
     """Counts calls of luigi_pai's functions.
 
     Attributes:
-        calls: by file and function.
-        frames: how many of luigi_pai's frames were on the stack at the first GET of a job, and at the first
-            POST, by method.
+        calls: The number of calls, by file and function.
+        frames: The number of luigi_pai's frames on the stack of the first GET of a job and of the first POST,
+            by method.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ def _status() -> bool:
 
 
 def _counting(part: Callable[[], object]) -> tuple[Count, object]:
-    """Call a function; return the calls in all threads, and its result."""
+    """Call a function, and return the calls in all threads and its result."""
     reset_clusters()
     count = Count()
     threading.setprofile(count)
@@ -133,7 +133,7 @@ def _counting(part: Callable[[], object]) -> tuple[Count, object]:
 
 
 def counted(what: str, settings: dict[str, object]) -> dict[str, int]:
-    """Run a part of a job's life in this process, and count the calls."""
+    """Run one part in this process, and count its calls."""
     config = luigi.configuration.get_config()
     for key, value in settings.items():
         config.set("OpenPai", key, str(value))
@@ -157,7 +157,7 @@ def counted(what: str, settings: dict[str, object]) -> dict[str, int]:
 
 
 def measure() -> tuple[dict[str, dict[str, int]], list[str]]:
-    """Count each part in a process of its own; return the counts, and what is broken."""
+    """Count each part in a separate process, and return the counts and the broken promises."""
     counts, broken = {}, []
     with LocalPai(api="v1", max_tasks=MANY) as server, tempfile.TemporaryDirectory() as folder:
         settings = {
@@ -183,7 +183,7 @@ def measure() -> tuple[dict[str, dict[str, int]], list[str]]:
             )
             counts[what] = json.loads(done.stdout.splitlines()[-1])
             broken += [
-                f"{what} takes {counts[what][key]} {key}, promised are {limit}"
+                f"{what} takes {counts[what][key]} {key}, promised at most {limit}"
                 for key, limit in limits.items()
                 if counts[what][key] > limit
             ]

@@ -1,10 +1,10 @@
-"""How fast one big file goes to HDFS and comes back, and what that costs in memory.
+"""Measure the speed and memory of a large file on its way to HDFS and back.
 
-HdfsTarget beside the bare ``hdfs`` client, Hadoop's own command and the ``hdfs`` command of
-`luigi-pai local`, in turn, from and to the local disk. Measured on the HDFS of --url, or in turn on
-each real one that the environment names, as ``make bench`` does where there can be real ones; without,
-the WebHDFS of a local OpenPAI stands in. Ends with 1 if HdfsTarget is slower than 0.95 of the bare
-client, or a process grows by 16 MB or more.
+HdfsTarget is compared with the bare ``hdfs`` client, Hadoop's own command and the ``hdfs`` command of
+`luigi-pai local`, in turn, from and to the local disk. The HDFS is the one of --url, or in turn each real
+HDFS that the environment names, as with ``make bench``. Without any, it is the WebHDFS of a local OpenPAI.
+The exit code is 1 if HdfsTarget is slower than 0.95 times the bare client, or if a process grows by 16 MB or
+more.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MIB = 1024 * 1024
-PART = MIB  # what the loops of both clients pass on at once
-LEAST_SPEED = 0.95  # of the bare client's
+PART = MIB  # size of the blocks that both clients copy
+LEAST_SPEED = 0.95  # relative to the bare client
 MOST_MEMORY = 16_000_000  # bytes that a process may grow by
 OURS, BARE, SHELL, COMMAND = "HdfsTarget", "bare hdfs client", "Hadoop's hdfs dfs", "our hdfs dfs"
 
 
 @dataclass(frozen=True)
 class Hdfs:
-    """An HDFS to measure on, and the folder of its own ``hdfs`` command, if it is known."""
+    """An HDFS to measure, and the folder of its ``hdfs`` command, if known."""
 
     name: str
     url: str
@@ -61,7 +61,7 @@ class Hdfs:
 
 @dataclass(frozen=True)
 class Place:
-    """Where HDFS is, and the file on it and on the local disk."""
+    """The address of an HDFS, and the paths of the file on it and on the local disk."""
 
     url: str
     user: str
@@ -71,7 +71,7 @@ class Place:
     size: int
 
 
-# ---------------------------------------------------------------- in a process of its own
+# ---------------------------------------------------------------- in a separate process
 
 
 def put_ours(place: Place) -> None:
@@ -127,7 +127,7 @@ def get_gzip(place: Place) -> None:
 
 
 def measured(work: Callable[[Place], None], place: Place) -> tuple[float, int]:
-    """Do something; return its seconds, and by how many bytes this process has grown at the most."""
+    """Call a function, and return its seconds and the largest growth of this process in bytes."""
     before = memory("VmRSS")
     began = time.perf_counter()
     work(place)
@@ -135,13 +135,13 @@ def measured(work: Callable[[Place], None], place: Place) -> tuple[float, int]:
 
 
 def memory(what: str) -> int:
-    """Return the memory of this process now (VmRSS), or at the most since its start (VmHWM), in bytes."""
+    """Return the current (VmRSS) or peak (VmHWM) memory of this process in bytes."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition(f"{what}:")[2].split()[0]) * 1024
 
 
 def alone(work: Callable[[Place], None], place: Place) -> tuple[float, int]:
-    """Measure something in a fresh process."""
+    """Measure a function in a fresh process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         return process.submit(measured, work, place).result()
 
@@ -156,7 +156,7 @@ def by_command(executable: Path, *words: str, env: dict[str, str]) -> tuple[floa
 
 
 def ways(place: Place, shell: Path | None, command: Path) -> dict[str, tuple[Callable[[], Any], ...]]:
-    """Return how to put and how to get, by the name of the way."""
+    """Return the functions that put and get, by the name of the way."""
     found: dict[str, tuple[Callable[[], Any], ...]] = {
         BARE: (lambda: alone(put_bare, place), lambda: alone(get_bare, place)),
         OURS: (lambda: alone(put_ours, place), lambda: alone(get_ours, place)),
@@ -189,22 +189,20 @@ def real_ones() -> list[Hdfs]:
 
 @contextlib.contextmanager
 def asked_for(asked: argparse.Namespace) -> Iterator[list[Hdfs]]:
-    """Yield what to measure on."""
+    """Yield the HDFSs to measure."""
     if asked.url:
         yield [Hdfs(f"HDFS {version_at(asked.url)}", asked.url, asked.user, asked.bin)]
     elif found := real_ones():
         yield found
     else:
-        print(
-            "no --url and no HDFS_TEST_URL: measured on the WebHDFS of a local OpenPAI, which is no real HDFS"
-        )
+        print("neither --url nor HDFS_TEST_URL: measuring the WebHDFS of a local OpenPAI, not a real HDFS")
         with LocalPai() as pai:
             yield [Hdfs("local WebHDFS", pai.webhdfs_url, pai.username)]
 
 
 @dataclass
 class Measured:
-    """The ways on one HDFS, and what each took: seconds of the writes, of the reads, and the most bytes."""
+    """The ways on one HDFS, with the seconds of their writes and reads and their largest growth in bytes."""
 
     hdfs: Hdfs
     place: Place
@@ -213,20 +211,20 @@ class Measured:
     grown: dict[str, int] = field(default_factory=dict)
 
     def round(self, number: int) -> None:
-        """Write and read each way once; each round begins with another way."""
+        """Write and read once in each way. Each round starts with another way."""
         first = number % len(self.ways)
         for name, (put, get) in self.ways[first:] + self.ways[:first]:
             self.place.copy.unlink(missing_ok=True)
             for seconds, work in zip(self.done.setdefault(name, ([], [])), (put, get), strict=True):
-                os.sync()  # what was written before is not to be paid for now
+                os.sync()  # excludes earlier writes from this measurement
                 taken, growth = work()
                 seconds.append(taken)
                 self.grown[name] = max(growth, self.grown.get(name, 0))
             if not filecmp.cmp(self.place.source, self.place.copy, shallow=False):
-                raise RuntimeError(f"{name} did not bring back what it had put")
+                raise RuntimeError(f"the copy of {name} differs from the original")
 
     def report(self, rounds: int) -> bool:
-        """Print a table of all ways; return whether HdfsTarget is fast and small enough."""
+        """Print a table of all ways, and return whether HdfsTarget keeps its promises."""
         mib = self.place.size / MIB
         print(f"\n{self.hdfs.name}, {mib:.0f} MiB, {rounds} rounds in turn: medians of speeds and of ratios")
         print(f"{'':20} {'write MiB/s':>11} {'of bare':>8} {'read MiB/s':>11} {'of bare':>8} {'grows MB':>9}")
@@ -246,18 +244,18 @@ class Measured:
 
 
 def is_small(what: str, growth: int) -> bool:
-    """Return whether a process grew by less than is promised, and say so if not."""
+    """Return whether the growth of a process is below the limit, and print a message if not."""
     if growth >= MOST_MEMORY:
         print(f"broken: {what} grows by {growth / 1e6:.0f} MB, promised {MOST_MEMORY / 1e6:.0f}")
     return growth < MOST_MEMORY
 
 
 def formats(place: Place) -> bool:
-    """Print what other formats cost; return whether they are small enough."""
+    """Print the costs of other formats, and return whether their growth is below the limit."""
     print(f"\nother formats, {place.size // MIB} MiB each")
     print(f"{'':20} {'write MiB/s':>11} {'read MiB/s':>11} {'grows MB':>9}")
     small = True
-    for name, works in (("lines of text", (put_lines, get_lines)), ("Gzip", (put_gzip, get_gzip))):
+    for name, works in (("text lines", (put_lines, get_lines)), ("Gzip", (put_gzip, get_gzip))):
         (write, grown), (read, grown_too) = (alone(work, place) for work in works)
         growth = max(grown, grown_too)
         mib = place.size / MIB
@@ -267,7 +265,7 @@ def formats(place: Place) -> bool:
 
 
 def measure(every: list[Hdfs], folder: Path, size: int, rounds: int) -> bool:
-    """Measure on each HDFS, in turn; return whether HdfsTarget is good enough on all."""
+    """Measure each HDFS, in turn, and return whether HdfsTarget keeps its promises on all."""
     source = folder / "source"
     with source.open("wb") as file:
         part = os.urandom(PART)
@@ -285,7 +283,7 @@ def measure(every: list[Hdfs], folder: Path, size: int, rounds: int) -> bool:
             place = Place(one.url, one.user, f"{path}/file", source, folder / "copy", size)
             shell = one.bin / "hdfs" if one.bin else None
             if shell is None:
-                print(f"{one.name}: no --bin and no HDFS_TEST_BIN, so without {SHELL}")
+                print(f"{one.name}: neither --bin nor HDFS_TEST_BIN, skipping {SHELL}")
             all_measured.append(
                 Measured(one, place, list(ways(place, shell, folder / "bin" / "hdfs").items()))
             )
@@ -300,11 +298,15 @@ def measure(every: list[Hdfs], folder: Path, size: int, rounds: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--url", help="WebHDFS of a real HDFS: http://HOST:PORT")
-    parser.add_argument("--user", default=getpass.getuser(), help="who may write to /tmp on that of --url")
-    parser.add_argument("--bin", type=Path, help="folder of the hdfs command of that of --url")
-    parser.add_argument("--size", type=int, default=1024, metavar="MIB", help="of the file (1024)")
-    parser.add_argument("--rounds", type=int, default=5, help="of each way (5)")
+    parser.add_argument("--url", help="address of a WebHDFS: http://HOST:PORT")
+    parser.add_argument(
+        "--user", default=getpass.getuser(), help="a user who can write to /tmp on the HDFS of --url"
+    )
+    parser.add_argument("--bin", type=Path, help="folder of the hdfs command for the HDFS of --url")
+    parser.add_argument(
+        "--size", type=int, default=1024, metavar="MIB", help="size of the file (default: 1024)"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="rounds per way (default: 5)")
     asked = parser.parse_args()
     with asked_for(asked) as every, tempfile.TemporaryDirectory() as folder:
         good = measure(every, Path(folder), asked.size * MIB, asked.rounds)

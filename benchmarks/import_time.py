@@ -1,12 +1,12 @@
-"""How much longer a pipeline takes to import with luigi_pai, beside ``import luigi, requests``.
+"""Compare the import of a pipeline with luigi_pai and ``import luigi, requests``.
 
-CPU time (user and system) of fresh interpreters, so that what else the machine does counts for little. Each
-round runs every statement once, the order reversed every other round, and its ratios are taken within the
-round; their median is what counts. All modules come from bytecode, kept in a folder of this run.
+The figures are CPU time (user and system) of fresh interpreters, so other load hardly matters. Each round
+runs every statement once, in reverse order every other round. The ratios are taken within a round, and their
+median counts. All modules come from bytecode, in a temporary folder.
 
-Promised, and the exit code is 1 if not: luigi_pai costs at most a tenth more. `luigi-pai --help` and its
-base are shown without a promise. `--rounds N` makes it shorter, `--profile` shows instead which modules are
-loaded beside those of ``import luigi, requests``, and what each costs.
+Promise: importing luigi_pai takes at most a tenth more. If not, the exit code is 1. `luigi-pai --help` and
+its base are shown without a promise. `--rounds N` shortens the run. `--profile` instead shows the modules
+that a statement loads in addition to those of its base, and the time of each.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PROMISED = (f"{BASE}; import luigi_pai", f"{BASE}; from luigi_pai import PaiTask
 HELP = "import sys; sys.argv = ['luigi-pai', '--help']; from luigi_pai.cli import main; main()"
 STATEMENTS = (BASE, *PROMISED, f"{BASE}; import luigi.contrib.pai", "pass", HELP)
 SHOWN = {HELP: "luigi-pai --help"}
-PROFILED = {PROMISED[1]: BASE, HELP: "pass"}  # and what they are compared with
+PROFILED = {PROMISED[1]: BASE, HELP: "pass"}  # statement -> base
 PROFILE_RUNS, PROFILE_ROWS = 5, 15
 
 
 def run(statement: str, bytecode: str, *options: str) -> str:
-    """Run a statement in a fresh interpreter and return what it wrote to stderr."""
+    """Run a statement in a fresh interpreter, and return its stderr."""
     command = [sys.executable, *options, "-W", "ignore", "-c", statement]
     env = os.environ | {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=env)
@@ -40,7 +40,7 @@ def run(statement: str, bytecode: str, *options: str) -> str:
 
 
 def cpu_seconds(statement: str, bytecode: str) -> float:
-    """Return the CPU time of a fresh interpreter that runs a statement; its start is included."""
+    """Return the CPU time of a fresh interpreter that runs a statement, including its start."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run(statement, bytecode)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -48,7 +48,7 @@ def cpu_seconds(statement: str, bytecode: str) -> float:
 
 
 def measure(rounds: int, bytecode: str) -> float:
-    """Print the table, and return the highest median ratio that is promised."""
+    """Print the table, and return the highest median ratio of the promised statements."""
     times: dict[str, list[float]] = {statement: [] for statement in STATEMENTS}
     for turn in range(rounds):
         for statement in STATEMENTS if turn % 2 else reversed(STATEMENTS):
@@ -65,7 +65,7 @@ def measure(rounds: int, bytecode: str) -> float:
 
 
 def profile(bytecode: str) -> None:
-    """Print what the statements load beside their base: by package, and the modules that take the longest."""
+    """Print the packages and the slowest modules that the statements load in addition to their base."""
     for statement, base in PROFILED.items():
         rows = imported(statement, bytecode)
         for name in imported(base, bytecode):
@@ -75,16 +75,16 @@ def profile(bytecode: str) -> None:
             package = name.partition(".")[0]
             packages[package] = packages.get(package, 0.0) + own
         title = SHOWN.get(statement, statement)
-        print(f"\n{title}: {len(rows)} modules beside those of {base!r}, {sum(rows.values()):.1f} ms")
+        print(f"\n{title}: {len(rows)} modules in addition to those of {base!r}, {sum(rows.values()):.1f} ms")
         for kind, times in (("package", packages), ("module", rows)):
             for name, own in sorted(times.items(), key=lambda row: -row[1])[:PROFILE_ROWS]:
                 print(f"{own:7.1f}   {kind} {name}")
 
 
 def imported(statement: str, bytecode: str) -> dict[str, float]:
-    """Return the modules that a statement loads, with the milliseconds that each takes by itself.
+    """Return the modules that a statement loads, with the milliseconds of each by itself.
 
-    The least of several runs, since these are times of the clock.
+    These are wall-clock times, so the shortest of several runs counts.
     """
     least: dict[str, float] = {}
     for _ in range(PROFILE_RUNS):
@@ -97,9 +97,11 @@ def imported(statement: str, bytecode: str) -> dict[str, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="CPU time of importing luigi_pai.")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="default %(default)s")
-    parser.add_argument("--profile", action="store_true", help="show what is loaded instead")
+    parser = argparse.ArgumentParser(description="Measure the CPU time of importing luigi_pai.")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="fresh interpreters per statement (default: %(default)s)"
+    )
+    parser.add_argument("--profile", action="store_true", help="show the loaded modules instead")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as bytecode:
         for statement in STATEMENTS:

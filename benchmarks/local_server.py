@@ -1,12 +1,14 @@
-"""The local server's speed and size: submissions, lists of 10,000 jobs, many jobs at once.
+"""Measure the speed and memory of the local server: submissions, lists of 10,000 jobs, many jobs at once.
 
-Everything goes over HTTP to a `luigi-pai local` in a process of its own, as clients see it. What is promised:
-a submission in 10 ms and a list of 10,000 jobs in 150 ms at the median; of 200 jobs of `sleep 1` and then
-2,000 of `true`, sent as fast as they are taken, every one runs exactly once, and the server stays below
-200 MB; beside 600 idle sessions of other programs a job of `true` takes at most 1.3 times the CPU. (One
-submission right after the other, whose jobs all begin, is shown, too: there the processes that are started
-share the cores with the server.) Ends with 1 if one of them is not kept.
-`--only submit|list|many|idle` does a part, `--jobs N`, `--listed N` and `--rounds N` make it shorter.
+All requests go over HTTP to `luigi-pai local` in a separate process, like those of its clients.
+
+Promises: The median submission takes at most 10 ms, and the median list of 10,000 jobs at most 150 ms. Of 200
+jobs of `sleep 1` and then 2,000 of `true`, submitted as fast as the server accepts them, each runs exactly
+once, and the server stays below 200 MB. With 600 idle sessions of other programs, a job of `true` takes at
+most 1.3 times the CPU time. If a promise is broken, the exit code is 1. (Submissions without a pause, whose
+jobs all start, are also shown, without a promise: there the started processes share the cores with the
+server.) `--only submit|list|many|idle` runs one part. `--jobs N`, `--listed N` and `--rounds N` shorten the
+run.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Connection:
         self._token = json.loads(self.send("POST", "/api/v1/token", json.dumps(login)))["token"]
 
     def send(self, method: str, path: str, body: str | None = None, kind: str = "application/json") -> bytes:
-        """Return the body of the answer; anything but a success is an error."""
+        """Return the body of the response; exit if it is an error."""
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         if body is not None:
             headers["Content-Type"] = kind
@@ -107,7 +109,7 @@ taskRoles:
 
 
 def timed(work: Callable[[], object], rounds: int, pause: float = 0) -> list[float]:
-    """Return the milliseconds of each round; ``pause`` seconds pass before each."""
+    """Return the milliseconds of each round. Each follows a pause of ``pause`` seconds."""
     times = []
     for _ in range(rounds):
         time.sleep(pause)
@@ -118,7 +120,7 @@ def timed(work: Callable[[], object], rounds: int, pause: float = 0) -> list[flo
 
 
 def say(what: str, times: Sequence[float], promised: float | None) -> bool:
-    """Print a line; say whether the promise is kept."""
+    """Print a line, and return whether the promise is kept."""
     median = statistics.median(times)
     worst = statistics.quantiles(times, n=10)[-1]
     kept = promised is None or median <= promised
@@ -130,7 +132,7 @@ def say(what: str, times: Sequence[float], promised: float | None) -> bool:
 
 
 def memory(pid: int, what: str = "VmHWM") -> float:
-    """Return a process's most memory so far (VmHWM) or its memory now (VmRSS), in MB; 0 without a /proc."""
+    """Return the peak (VmHWM) or current (VmRSS) memory of a process in MB, or 0 without /proc."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
     except OSError:
@@ -139,7 +141,7 @@ def memory(pid: int, what: str = "VmHWM") -> float:
 
 
 def measure_submissions(rounds: int) -> bool:
-    """Submit jobs that begin at once, with pauses between them and without, then jobs that wait."""
+    """Submit jobs that start at once, with and without pauses between them, then jobs that are queued."""
     kept = True
     for dialect in ("v1", "v2"):
         with LocalPai(api=dialect, max_tasks=2 * rounds) as server:
@@ -153,14 +155,14 @@ def measure_submissions(rounds: int) -> bool:
                 submit(next(names), "sleep 600")
 
             times = timed(submit_next, rounds, pause=PAUSE)
-            kept &= say(f"submit, {dialect}, the job begins at once", times, SUBMIT_MS)
-            say(f"submit, {dialect}, the same, one right after the other", timed(submit_next, rounds), None)
-            kept &= say(f"submit, {dialect}, the job waits", timed(submit_next, rounds), SUBMIT_MS)
+            kept &= say(f"submit, {dialect}, the job starts at once", times, SUBMIT_MS)
+            say(f"submit, {dialect}, the same, without a pause", timed(submit_next, rounds), None)
+            kept &= say(f"submit, {dialect}, the job is queued", timed(submit_next, rounds), SUBMIT_MS)
     return kept
 
 
 def fill(data: Path, api: str, number: int) -> None:
-    """Make a data folder that knows jobs that have ended."""
+    """Create a data folder that contains finished jobs."""
     store = Store(data / "server.sqlite", api)
     users, clusters = ("admin", "anna", "ben", "carla"), ("default", "vc1")
     now = time.time_ns() // 1_000_000
@@ -185,15 +187,15 @@ LISTS = {
     ),
     "v2": (
         ("/api/v2/jobs?limit=50000", "v2, all {}"),
-        ("/api/v2/jobs", "v2, as asked by default (5,000)"),
+        ("/api/v2/jobs", "v2, without options (5,000)"),
         ("/api/v2/jobs?limit=50000&order=jobName,ASC&withTotalCount=true", "v2, all {}, by name, counted"),
-        ("/api/v2/jobs?limit=50000&order=completionTime,DESC", "v2, all {}, by end"),
+        ("/api/v2/jobs?limit=50000&order=completionTime,DESC", "v2, all {}, by completion time"),
         ("/api/v2/jobs?username=anna,ben&state=SUCCEEDED,FAILED&limit=50000", "v2, of two users and states"),
         (
             "/api/v2/jobs?vc=vc1&limit=20&offset=4000&withTotalCount=true",
             "v2, 20 of a virtual cluster, a late page",
         ),
-        ("/api/v2/jobs?keyword=job-00012", "v2, by a word of the name"),
+        ("/api/v2/jobs?keyword=job-00012", "v2, by keyword in the name"),
         ("/api/v2/jobs?tagsContain=tag0,tag1&limit=50000", "v2, with tags"),
         ("/api/v2/jobs?tagsNotContain=tag0&limit=50000", "v2, without a tag"),
     ),
@@ -201,7 +203,7 @@ LISTS = {
 
 
 def measure_lists(number: int, rounds: int) -> bool:
-    """List jobs that are there, and while new ones come in."""
+    """List existing jobs, by themselves and while new jobs are submitted."""
     kept = [_measure_lists(api, number, rounds) for api in LISTS]
     return all(kept)
 
@@ -230,12 +232,12 @@ def _measure_lists(api: str, number: int, rounds: int) -> bool:
             kept &= say(
                 f"list and a submission, {api}, in turn", timed(list_after, rounds), LIST_MS + SUBMIT_MS
             )
-            print(f"{f'server memory at its most, MB, {api}':58} {memory(server.pid):8.1f}")
+            print(f"{f'peak memory of the server, MB, {api}':58} {memory(server.pid):8.1f}")
     return kept
 
 
 def measure_many(number: int) -> bool:
-    """Send many jobs at once, and look whether each ran exactly once."""
+    """Submit many jobs at once, and check that each ran exactly once."""
     kept = True
     for dialect in ("v1", "v2"):
         with tempfile.TemporaryDirectory() as folder, LocalPai(api=dialect) as server:
@@ -243,7 +245,7 @@ def measure_many(number: int) -> bool:
             kept &= run_at_once(connection, dialect, min(200, number), "sleep 1", folder)
             kept &= run_at_once(connection, dialect, number, "true", folder)
             most = memory(server.pid)
-            print(f"{f'server memory at its most, MB, {dialect}':58} {most:8.1f}  promised {MEGABYTES:.0f}")
+            print(f"{f'peak memory of the server, MB, {dialect}':58} {most:8.1f}  promised {MEGABYTES:.0f}")
             if most >= MEGABYTES:
                 kept = False
                 print(f"broken: server memory, {dialect}: {most:.0f} MB, promised {MEGABYTES:.0f}")
@@ -251,7 +253,7 @@ def measure_many(number: int) -> bool:
 
 
 def run_at_once(connection: Connection, dialect: str, count: int, command: str, folder: str) -> bool:
-    """Send jobs as fast as they are taken; each leaves a file, and another one if it should run again."""
+    """Submit jobs as fast as the server accepts them. Each run of a job writes a file."""
     submit = connection.submit_v1 if dialect == "v1" else connection.submit_v2
     word = command.replace(" ", "")
     numbers = iter(range(count))
@@ -269,7 +271,7 @@ def run_at_once(connection: Connection, dialect: str, count: int, command: str, 
     kept = ended == count and len(ran) == len(set(ran)) == count
     print(
         f"{f'{count:,} jobs of {command}, {dialect}':26} sent in {sent:.1f} s "
-        f"(median {statistics.median(taken):.1f} ms), all over after {took:.1f} s: {ended:,} succeeded, "
+        f"(median {statistics.median(taken):.1f} ms), all finished after {took:.1f} s: {ended:,} succeeded, "
         f"{len(set(ran)):,} ran, {len(ran) - len(set(ran))} twice"
     )
     if not kept:
@@ -278,7 +280,7 @@ def run_at_once(connection: Connection, dialect: str, count: int, command: str, 
 
 
 def wait_for_ends(connection: Connection, dialect: str, word: str, count: int) -> int:
-    """Return how many jobs have succeeded once all have ended."""
+    """Wait until all jobs have finished, and return how many have succeeded."""
     deadline = time.monotonic() + MANY_SECONDS
     while time.monotonic() < deadline:
         if dialect == "v1":
@@ -293,7 +295,7 @@ def wait_for_ends(connection: Connection, dialect: str, word: str, count: int) -
 
 
 def cpu_a_job(prefix: str, server: LocalPai, connection: Connection) -> float:
-    """Run jobs of `true` one after the other; return the milliseconds of CPU of each, of server and job."""
+    """Run jobs of `true` one at a time, and return the CPU milliseconds per job, including the server's."""
     process = psutil.Process(server.pid)
     before = sum(process.cpu_times()[:4])
     for number in range(IDLE_JOBS):
@@ -307,7 +309,7 @@ def cpu_a_job(prefix: str, server: LocalPai, connection: Connection) -> float:
 
 
 def measure_idle_sessions() -> bool:
-    """Compare the CPU of a job with that beside idle sessions, which have nothing to do with it."""
+    """Compare the CPU time of a job with and without idle sessions of other programs."""
     with LocalPai(api="v1") as server:
         connection = Connection(server)
         cpu_a_job("warm", server, connection)
@@ -320,7 +322,7 @@ def measure_idle_sessions() -> bool:
                 session.kill()
                 session.wait()
     print(
-        f"{f'CPU of a job of true, beside {IDLE_SESSIONS} idle sessions':58} {alone:8.1f} {beside:8.1f}"
+        f"{f'CPU of a job, without and with {IDLE_SESSIONS} idle sessions':58} {alone:8.1f} {beside:8.1f}"
         f"  promised {IDLE_RATIO} times"
     )
     return beside <= IDLE_RATIO * alone
@@ -328,11 +330,16 @@ def measure_idle_sessions() -> bool:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--only", choices=PARTS)
-    arguments.add_argument("--jobs", type=int, default=2000, help="how many at once")
-    arguments.add_argument("--listed", type=int, default=10_000, help="how many to list")
+    arguments.add_argument("--only", choices=PARTS, help="run only this part")
     arguments.add_argument(
-        "--rounds", type=int, default=20, help="lists of each kind, and 3 times as many submissions"
+        "--jobs", type=int, default=2000, help="jobs to submit at once (default: %(default)s)"
+    )
+    arguments.add_argument("--listed", type=int, default=10_000, help="jobs to list (default: %(default)s)")
+    arguments.add_argument(
+        "--rounds",
+        type=int,
+        default=20,
+        help="lists, and a third of the submissions, per kind (default: %(default)s)",
     )
     options = arguments.parse_args()
     print(

@@ -1,13 +1,12 @@
-"""1,000 files of 4 KiB to HDFS and back: `upload` beside one file after the other.
+"""Compare `upload` with one file at a time: 1,000 files of 4 KiB to HDFS and back.
 
-On the WebHDFS of `luigi-pai local`, in a process of its own: on this machine, and from 5 ms away
-(`--round-trip`), through a forwarder that hands everything on that much later. With ``--real`` in turn
-on each real HDFS that the environment names, with ``--url`` and ``--user`` on any other. Each way gets
-a new folder. The ways and the HDFSs take turns; medians of the rounds, and of the ratios within a
-round. Ends with 1 if `upload` is slower than the `hdfs` library with 16 threads, by more than the
-measurement can tell, or takes 2 s or more for 1,000 files that have not changed; from 5 ms away, also if
-it is less than 4 times faster than one by one. On this machine itself only the processor counts, and
-what else it does, so that is shown alone.
+By default, the HDFS is the WebHDFS of `luigi-pai local` in a separate process: directly, and from 5 ms away
+(`--round-trip`), through a forwarder that delays everything. ``--real`` measures each real HDFS that the
+environment names, in turn. ``--url`` and ``--user`` name any other. Each way gets a new folder. The ways and
+the HDFSs take turns. The figures are medians of the rounds, and of the ratios within a round. The exit code
+is 1 if `upload` is slower than the `hdfs` library with 16 threads, beyond the precision of the measurement,
+or takes 2 s or more for 1,000 unchanged files, or if, from 5 ms away, it is less than 4 times faster than
+one file at a time. The direct figures have no promise, because they depend on the CPU and its other load.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-warnings.simplefilter("ignore")  # Luigi's, about what is not measured here
+warnings.simplefilter("ignore")  # Luigi's warnings are irrelevant here
 
 import hdfs  # noqa: E402
 from hdfs_throughput import real_ones  # noqa: E402
@@ -45,10 +44,10 @@ if TYPE_CHECKING:
 SIZE = 4096
 FOLDERS = 20
 CHANGED = 10
-PROMISED = 4.0  # times faster than one by one, from 5 ms away
-AS_FAST = 0.95  # of the hdfs library with 16 threads
-UNCHANGED_MS = 2.0  # a file that has not changed
-BASELINE = "HdfsTarget, one by one"
+PROMISED = 4.0  # times faster than one file at a time, from 5 ms away
+AS_FAST = 0.95  # relative to the hdfs library with 16 threads
+UNCHANGED_MS = 2.0  # per unchanged file
+BASELINE = "HdfsTarget, one at a time"
 OURS = "luigi_pai.files.upload"
 THREADS = "hdfs library, upload with 16 threads"
 UNCHANGED = "... nothing changed"
@@ -64,14 +63,14 @@ def make_files(folder: Path, number: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Ways:
-    """The ways to move the files of a folder; each is given a new folder on HDFS."""
+    """The ways to transfer the files of a folder. Each gets a new folder on HDFS."""
 
     fs: WebHdfs
     bare: hdfs.InsecureClient
     folder: Path
     names: list[str]
-    some: list[str]  # of them, for the slow ways
-    kept: str  # a folder on HDFS that has them
+    some: list[str]  # a subset of the names, for the slow ways
+    kept: str  # a folder on HDFS that contains all files
 
     def target(self, goal: str) -> None:
         for name in self.some:
@@ -103,19 +102,19 @@ class Ways:
 
 @dataclass
 class Measured:
-    """The ways to one HDFS, and the milliseconds a file that each took in each round."""
+    """The ways to one HDFS, with their milliseconds per file in each round."""
 
     where: str
     ways: Ways
     times: dict[str, list[float]] = field(default_factory=dict)
 
     def round(self, number: int) -> None:
-        """Go each way once; each round begins with another one."""
+        """Use each way once. Each round starts with another way."""
         ways = self.ways
         some, every = len(ways.some), len(ways.names)
         named: list[tuple[str, Callable[[str], None], int]] = [
             (BASELINE, ways.target, some),
-            ("hdfs library, one by one", ways.bare_client, some),
+            ("hdfs library, one at a time", ways.bare_client, some),
             (THREADS, ways.bare_upload, every),
             (OURS, ways.upload, every),
             (UNCHANGED, ways.again, every),
@@ -134,19 +133,19 @@ class Measured:
                 ways.fs.remove(goal)
 
     def report(self, least: float) -> list[str]:
-        """Print a table, and return the promises that are broken.
+        """Print a table, and return the broken promises.
 
         Args:
-            least: how many times faster than one by one `upload` is to be.
+            least: How many times faster than one file at a time `upload` must be.
         """
         files, some = len(self.ways.names), len(self.ways.some)
+        print(f"{files} files of {SIZE} bytes in {FOLDERS} folders, {some} one at a time, {self.where}\n")
         print(
-            f"{files} files of {SIZE} bytes in {FOLDERS} folders, {some} of them one by one, {self.where}\n"
+            f"{'times faster than':>65}\n{'':38} {'ms per file':>11} {'one at a time':>13} {'16 threads':>13}"
         )
-        print(f"{'times faster than':>64}\n{'':38} {'ms a file':>10} {'one by one':>13} {'16 threads':>13}")
         for way, times in self.times.items():
             faster = f"{self.faster(way, BASELINE):13.1f} {self.faster(way, THREADS):13.2f}"
-            print(f"{way:38} {statistics.median(times):10.2f} {faster}")
+            print(f"{way:38} {statistics.median(times):11.2f} {faster}")
         print(flush=True)
         gains = (
             (BASELINE, self.faster(OURS, BASELINE), least),
@@ -159,20 +158,20 @@ class Measured:
         ]
         unchanged = statistics.median(self.times[UNCHANGED])
         if unchanged >= UNCHANGED_MS:
-            broken.append(f"{unchanged:.2f} ms a file that has not changed, promised {UNCHANGED_MS:g}")
+            broken.append(f"{unchanged:.2f} ms per unchanged file, promised {UNCHANGED_MS:g}")
         return [f"{line}, on {self.where}" for line in broken]
 
     def faster(self, way: str, other: str) -> float:
-        """Return the median of how many times faster one way was than another in the same round."""
+        """Return how many times faster one way was than another in a round, as a median."""
         return statistics.median(b / a for a, b in zip(self.times[way], self.times[other], strict=True))
 
 
 def measure(places: dict[str, tuple[str, str]], asked: argparse.Namespace) -> list[Measured]:
-    """Measure on each HDFS, in turn.
+    """Measure each HDFS, in turn.
 
     Args:
-        places: URL and user of each, by what it is called.
-        asked: the command line.
+        places: The URL and user of each HDFS, by its name.
+        asked: The parsed command line.
     """
     found: list[Measured] = []
     with contextlib.ExitStack() as made:
@@ -198,7 +197,7 @@ def check(moved: int, expected: int) -> None:
 
 @contextlib.contextmanager
 def away(url: str, round_trip: float) -> Iterator[str]:
-    """Yield an address from which the server at a URL is some seconds away, there and back."""
+    """Yield the URL of a forwarder that adds a round trip of some seconds to a server."""
     here, there = multiprocessing.Pipe()
     context = multiprocessing.get_context("spawn")
     forwarder = context.Process(
@@ -238,24 +237,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--real", action="store_true", help="each real HDFS that HDFS_TEST_URL and its like name"
+        "--real",
+        action="store_true",
+        help="measure each real HDFS that HDFS_TEST_URL and similar variables name",
     )
-    where.add_argument("--url", help="of a WebHDFS; default: one of luigi-pai local")
-    parser.add_argument("--user", default=getpass.getuser(), help="on that HDFS")
-    parser.add_argument("--files", type=int, default=1000)
+    where.add_argument("--url", help="address of a WebHDFS (default: that of luigi-pai local)")
+    parser.add_argument("--user", default=getpass.getuser(), help="user on the HDFS of --url")
+    parser.add_argument("--files", type=int, default=1000, help="files to transfer (default: 1000)")
     parser.add_argument(
-        "--one-by-one", type=int, default=100, metavar="N", help="of the files, the slow ways"
+        "--one-by-one", type=int, default=100, metavar="N", help="files for the slow ways (default: 100)"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="rounds per way (default: 5)")
     parser.add_argument(
-        "--round-trip", type=float, default=5.0, metavar="MS", help="that the local server is away"
+        "--round-trip",
+        type=float,
+        default=5.0,
+        metavar="MS",
+        help="distance of the local server in ms (default: 5)",
     )
     asked = parser.parse_args()
     if asked.real:
         found = measure({each.name: (each.url, each.user) for each in real_ones()}, asked)
         broken = [line for each in found for line in each.report(0.0)]
         if not found:
-            broken = ["no HDFS_TEST_URL names a real HDFS; tests/support/real_hdfs_command.py run -- does"]
+            broken = [
+                "HDFS_TEST_URL is not set; run this with: tests/support/real_hdfs_command.py run -- COMMAND"
+            ]
     elif asked.url:
         (found_there,) = measure({asked.url: (asked.url, asked.user)}, asked)
         broken = found_there.report(0.0)

@@ -1,30 +1,33 @@
-"""What many jobs cost: requests, connections and time of luigi_pai beside luigi.contrib.pai, in one run.
+"""Compare the requests, connections and time of luigi_pai and luigi.contrib.pai for many jobs, in one run.
 
-Both talk to one server on 127.0.0.1, in a process of its own, that answers as a rest-server 0.7.1 does, at
-once (that of against_contrib.py, with as many finished jobs as are asked for). luigi.contrib.pai is measured
-mended: a subclass made here that knows the state word of real servers, SUCCEEDED, and whose
-output() is no endless recursion. Nothing else of it is changed.
+Both use one server on 127.0.0.1, in a separate process, that responds immediately, like a rest-server
+0.7.1. It is the server of against_contrib.py, with a configurable number of finished jobs.
+luigi.contrib.pai is mended: a subclass, defined here, that compares the state with SUCCEEDED, as real
+servers send it, and whose output() does not call itself forever. Nothing else of it is changed. The
+measurements are:
 
-- A run of Luigi (luigi.build with its local scheduler and one worker) whose tasks are all done. The two take
-  turns; the median of three runs each counts. The mended one is measured up to 3,000 tasks (`--all`: up to
-  10,000). Beside them, once, a task whose complete() is `return True`: the least that Luigi itself takes.
+- A run of Luigi (luigi.build with its local scheduler and one worker) whose tasks are all finished. The two
+  kinds take turns, and the median of three runs counts. The mended one is measured up to 3,000 tasks
+  (`--all`: up to 10,000). A task whose complete() is `return True` runs once, to show Luigi's own time.
 - The same with a server that is 5 ms away, as from an office to a data centre: each new connection and each
   request takes that much longer.
-- One job of 0.2 s, from the beginning of run() to its end, and 100 jobs of 1 s, submitted one after the other
-  and watched by one Watcher: both on `luigi-pai local`.
-- One job of 1 h: simulated by polling.py.
-- 1,000 jobs of 1 h in flight, watched by one Watcher, on a clock that is set forward to its next step.
-  luigi.contrib.pai needs a process for each (`--workers 1000`: run() blocks), and each asks every 5 s.
-- 10,000 jobs on the server, and one complete().
+- A job of 0.2 s, from the start of run() to its return, and 100 jobs of 1 s, submitted one at a time and
+  monitored by one Watcher. Both use `luigi-pai local`.
+- A job of 1 h, simulated by polling.py.
+- 1,000 jobs of 1 h in flight, monitored by one Watcher, with a clock that is set to its next step.
+  luigi.contrib.pai needs a process for each (`--workers 1000`, because run() blocks), which makes a request
+  every 5 s.
+- One complete() with 10,000 jobs on the server.
 
-Promised, and the exit code is 1 if not: 1,000 finished tasks in 3 requests on 1 connection, 10,000 in 4, at
-most 15 times the CPU time of 1,000; 20 times faster than the mended luigi.contrib.pai 5 ms away, 10 times on
-this machine; a job of 0.2 s done within 0.5 s; one of 1 h in fewer than 180 requests, its end noticed within
-30 s; 1,000 jobs in one process of less than 150 MB, with at most 10 requests a minute on average and in each
-minute from the sixth on; 100 jobs of 1 s noticed 0.2 s after their ends on average; one complete() in one
-request; 1,000 finished tasks take 1.3 times the CPU time if the server lists 20,000 jobs.
+Promises: 1,000 finished tasks take 3 requests on 1 connection. 10,000 take 4 requests and at most 15 times
+the CPU time. luigi_pai is 20 times faster than the mended luigi.contrib.pai from 5 ms away, and 10 times on
+this machine. A job of 0.2 s takes at most 0.5 s. A job of 1 h takes fewer than 180 requests, and its end is
+noticed within 30 s. One process of less than 150 MB monitors 1,000 jobs with at most 10 requests a minute
+on average, and in each minute from the sixth on. The ends of 100 jobs of 1 s are noticed after 0.2 s on
+average. One complete() takes one request. 1,000 finished tasks take at most 1.3 times the CPU time if the
+server lists 20,000 jobs. If a promise is broken, the exit code is 1.
 
-`--write` makes docs/benchmarks.md and its picture of it.
+`--write` writes docs/benchmarks.md and its picture.
 """
 
 from __future__ import annotations
@@ -73,13 +76,13 @@ ROUNDS = 3
 
 
 class ManyHandler(Handler):
-    """Also lists finished jobs of luigi_pai and jobs that run for an hour, by a clock that is set."""
+    """Also lists finished jobs of luigi_pai and jobs of 1 h, by a clock that a request sets."""
 
     listed_jobs = 0
     running = 0
     now = 0.0
     delay = 0.0
-    bodies: dict[tuple[int, int, bool], bytes] = {}  # noqa: RUF012  lists that were made before
+    bodies: dict[tuple[int, int, bool], bytes] = {}  # noqa: RUF012  cached lists
 
     def setup(self) -> None:
         super().setup()
@@ -126,7 +129,7 @@ def serve(ready: Connection) -> None:
 
 
 class WithOutput(Mended):
-    """luigi.contrib.pai that knows the word of real servers and has an output()."""
+    """luigi.contrib.pai with the state that real servers send, and with an output()."""
 
     @property
     def name(self) -> str:
@@ -138,7 +141,7 @@ class WithOutput(Mended):
 
 @dataclass(frozen=True)
 class Scheduled:
-    """What a run took: seconds, CPU time, and what the server counted."""
+    """The seconds and CPU seconds of a run, and the counts of the server."""
 
     number: int
     seconds: float
@@ -149,7 +152,7 @@ class Scheduled:
 
 
 class Done(luigi.Task):
-    """A task that costs nothing itself."""
+    """A task without any cost."""
 
     number = luigi.IntParameter()
     finished = luigi.BoolParameter()
@@ -159,9 +162,9 @@ class Done(luigi.Task):
 
 
 def schedule(url: str, kind: type[luigi.Task], number: int, listed: int | None = None) -> Scheduled:
-    """Run tasks whose jobs have succeeded through Luigi, knowing nothing before; beside ``listed`` jobs."""
+    """Run finished tasks through Luigi, without cached knowledge, while the server lists ``listed`` jobs."""
     requests.get(f"{url}/set?listed_jobs={listed or number}&running=0", timeout=10)
-    requests.get(f"{url}{JOBS_PATH}?username=nobody", timeout=60)  # the server makes the list once, not timed
+    requests.get(f"{url}{JOBS_PATH}?username=nobody", timeout=60)  # creates the list, outside the measurement
     forget()
     requests.get(f"{url}/counts", timeout=10)
     cpu, start = time.process_time(), time.perf_counter()
@@ -174,7 +177,7 @@ def schedule(url: str, kind: type[luigi.Task], number: int, listed: int | None =
     end = time.perf_counter()
     cpu = time.process_time() - cpu
     counts = requests.get(f"{url}/counts", timeout=10).json()
-    connections = counts["connections"] - 1  # the one that reads the counts
+    connections = counts["connections"] - 1  # the connection that reads the counts
     found = re.search(r"([0-9]+) complete ones", done.summary_text)
     complete = int(found[1]) if found else 0
     return Scheduled(number, end - start, cpu, complete, counts["requests"], connections)
@@ -187,7 +190,7 @@ def in_turn(url: str, kinds: Sequence[type[luigi.Task]], number: int) -> list[Sc
 
 
 def measure_scheduling(url: str, largest: int) -> tuple[list[Table], Plot, list[str]]:
-    """Measure all sizes, the kinds in turn."""
+    """Measure all sizes, with the kinds in turn."""
     ours, mended = [], []
     for size in SIZES:
         if size <= largest:
@@ -254,7 +257,7 @@ def row_of(run: Scheduled) -> tuple[str, ...]:
 
 
 def measure_one(url: str) -> tuple[Table, list[str]]:
-    """Measure one complete() beside 10,000 jobs, a job of 0.2 s, and simulate one of 1 h."""
+    """Measure one complete() with 10,000 jobs on the server and a job of 0.2 s, and simulate a job of 1 h."""
     requests.get(f"{url}/set?listed_jobs={MOST}&running=0", timeout=10)
     one = schedule_one(url)
     few, many = (
@@ -283,7 +286,7 @@ def schedule_one(url: str) -> int:
     forget()
     requests.get(f"{url}/counts", timeout=10)
     if not Ours(number=MOST // 2, finished=True).complete():
-        raise RuntimeError("it was not complete")
+        raise RuntimeError("the task was not complete")
     return int(requests.get(f"{url}/counts", timeout=10).json()["requests"])
 
 
@@ -291,7 +294,7 @@ def schedule_one(url: str) -> int:
 
 
 class SetClock(Clock):
-    """A clock of which no second passes but those that are slept."""
+    """A clock that advances only by sleep()."""
 
     def __init__(self) -> None:
         self.slept = 0.0
@@ -308,7 +311,7 @@ class SetClock(Clock):
 
 
 def measure_in_flight(url: str) -> tuple[Table, list[str]]:
-    """Watch 1,000 jobs of an hour, and count the requests of each minute."""
+    """Monitor 1,000 jobs of 1 h, and count the requests of each minute."""
     requests.get(f"{url}/set?listed_jobs=0&running={IN_FLIGHT}&now=0", timeout=10)
     requests.get(f"{url}/counts", timeout=10)
     clock = SetClock()
@@ -357,11 +360,11 @@ def measure_in_flight(url: str) -> tuple[Table, list[str]]:
 
 
 def memory_of_a_fork() -> float:
-    """Return the MB that a forked worker of Luigi has for itself when it does as little as wait."""
+    """Return the unshared memory, in MB, of a forked Luigi worker that only waits."""
     here, there = multiprocessing.Pipe()
     child = os.fork()
     if child == 0:
-        there.send(sum(len(str(value)) for value in vars(luigi).values()))  # a worker runs some code, too
+        there.send(sum(len(str(value)) for value in vars(luigi).values()))  # a worker also runs some code
         time.sleep(60)
         os._exit(0)
     try:
@@ -373,7 +376,7 @@ def memory_of_a_fork() -> float:
 
 
 def measure_short() -> tuple[Table, list[str]]:
-    """Submit 100 jobs of 1 s to a local server, watch them, and measure how late their ends are noticed."""
+    """Submit 100 jobs of 1 s to a local server, and measure how soon their ends are noticed."""
     late = []
     with LocalPai(api="v1") as server:
         cluster = Cluster(server.url, server.username, password=server.password, fs_uri=server.fs_uri)
@@ -414,9 +417,9 @@ def at_least(what: str, value: float, least: float) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What many jobs cost, beside luigi.contrib.pai.")
+    parser = argparse.ArgumentParser(description="Compare the cost of many jobs with luigi.contrib.pai.")
     parser.add_argument(
-        "--all", action="store_true", help="the mended luigi.contrib.pai with 10,000 tasks, too"
+        "--all", action="store_true", help="also measure the mended luigi.contrib.pai with 10,000 tasks"
     )
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     arguments = parser.parse_args()
@@ -430,7 +433,7 @@ def main() -> int:
         url = f"http://127.0.0.1:{here.recv()}"
         in_flight, broken = measure_in_flight(
             url
-        )  # first: the memory of this process grows with what follows
+        )  # first, because later parts increase the memory of this process
         configure(url, "admin", "admin-password")
         tables, plot, missed = measure_scheduling(url, MOST if arguments.all else MENDED_SIZES[-1])
         broken += missed

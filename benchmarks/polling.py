@@ -1,14 +1,15 @@
-"""Polling schedules compared by simulation: how late the end of a job is noticed, and with how many requests.
+"""Compare polling schedules by simulation: how soon the end of a job is noticed, and with how many requests.
 
-One job is polled at a time; a schedule says how long to wait before the next lookup. 1,000 jobs with a fixed
-seed: run times log-uniform from 1 s to 10 h; a third of the jobs start at once, the others wait in the job
-queue, log-uniform from 1 s to 2 h. A second mix is harder: every job queues, uniformly up to 2 h. Nothing is
-slept and nothing is asked, so the figures are the same on every machine.
+Each job is polled separately. A schedule returns the wait before the next lookup. There are 1,000 jobs with
+a fixed seed. Run times are log-uniform from 1 s to 10 h. A third of the jobs start at once; the others are
+queued, log-uniform from 1 s to 2 h. In a second, harder mix, all jobs are queued, uniformly up to 2 h. The
+simulation neither sleeps nor makes requests, so the figures are the same on every machine.
 
-Promised, and the exit code is 1 if not: a mean delay below 40 % of the run on both mixes, with at most twice
-the requests of the schedule of 1e22e41 on the first; a job of 1 h without a queue in fewer than 180 requests,
-its end noticed within 30 s; a job of 0.2 s noticed in less than 0.5 s; a job of less than a minute noticed
-within an eighth of its length; a waiting job looked up at least every 10 s. `--jobs N` makes it shorter.
+Promises: The mean delay is below 40 % of the run on both mixes, with at most twice the requests of the
+schedule of 1e22e41 on the first. A job of 1 h without a queue takes fewer than 180 requests, and its end is
+noticed within 30 s. The end of a job of 0.2 s is noticed in less than 0.5 s, and that of a job of less than
+a minute within 15 % of its length. A queued job is looked up at least every 10 s. If a promise is broken,
+the exit code is 1. `--jobs N` shortens the run.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from luigi_pai.api.polling import Polling, next_wait
 
 JOBS = 1000
 SEED = 7
-REQUEST = 0.005  # seconds that one lookup takes
+REQUEST = 0.005  # seconds per lookup
 OTHER_REQUESTS = (
-    4  # of a job's life: login, the lookup before the submission, the submission, the one after it
+    4  # per job: the login, the lookup before the submission, the submission, the lookup after it
 )
 MINUTE, HOUR = 60.0, 3600.0
 LONGEST_RUN, LONGEST_QUEUE = 36000.0, 7200.0
@@ -35,18 +36,18 @@ SHORTEST, LONGEST, LONGEST_QUEUED = 0.1, 30.0, 10.0
 JITTER = 0.1
 
 Wait = Callable[[float], float]
-"""From an age in seconds to the seconds before the next lookup."""
+"""A function from an age in seconds to the seconds before the next lookup."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When the next lookup is due.
+    """The waits between lookups.
 
     Attributes:
-        name: of its row.
-        queued: the wait, by the time since the submission.
-        running: the wait, by the time since RUNNING was first seen.
-        by_submission: ``running`` takes the time since the submission, too.
+        name: The label of its row.
+        queued: The wait, by the time since the submission.
+        running: The wait, by the time since RUNNING was first seen.
+        by_submission: Whether ``running`` also takes the time since the submission.
     """
 
     name: str
@@ -57,14 +58,14 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Job:
-    """Seconds that a simulated job is queued and that it runs."""
+    """The seconds that a simulated job is queued and runs."""
 
     queued: float
     runs: float
 
 
 def follow(schedule: Schedule, job: Job, seed: int) -> tuple[int, float]:
-    """Return how many lookups it takes until the end is noticed, and how late that is in seconds."""
+    """Return the number of lookups until the end is noticed, and the delay in seconds."""
     random.seed(seed)
     start, end = job.queued, job.queued + job.runs
     now, lookups, running_since = 0.0, 0, None
@@ -85,12 +86,12 @@ def follow(schedule: Schedule, job: Job, seed: int) -> tuple[int, float]:
 
 
 def bounded(wait: float, shortest: float, longest: float) -> float:
-    """Return a wait give or take a tenth, and never more than ``longest``."""
+    """Return a wait that varies by up to a tenth, but is at most ``longest``."""
     return min(min(max(wait, shortest), longest) * random.uniform(1 - JITTER, 1 + JITTER), longest)
 
 
 def of_1e22e41(age: float) -> float:
-    """Return the wait of that commit: a tenth of the age, queue included, 0.5 s to 30 s, jitter on top."""
+    """Return the wait of that commit: a tenth of the age with its queue, 0.5 s to 30 s, plus jitter."""
     return min(max(age / 10, 0.5), 30.0) * random.uniform(1 - JITTER, 1 + JITTER)
 
 
@@ -105,7 +106,7 @@ def of_luigi_pai() -> Schedule:
 
 
 def candidate(name: str, queued: Wait, running: Wait) -> Schedule:
-    """Return a schedule with the bounds and the jitter of the package around two growths."""
+    """Return a schedule with two growth functions and the bounds and jitter of the package."""
     return Schedule(
         name,
         lambda age: bounded(queued(age), SHORTEST, LONGEST_QUEUED),
@@ -157,7 +158,7 @@ def log_uniform(rng: random.Random, least: float, most: float) -> float:
 
 
 def mixed(number: int) -> list[Job]:
-    """Return jobs of which a third is not queued, and the others log-uniformly from 1 s to 2 h."""
+    """Return jobs of which a third are not queued, and the others are, log-uniformly from 1 s to 2 h."""
     rng = random.Random(SEED)
     return [
         Job(
@@ -185,13 +186,13 @@ def short(number: int) -> list[Job]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a schedule does on a mix of jobs; times in seconds.
+    """The figures of a schedule on a mix of jobs, in seconds.
 
     Attributes:
-        delay: mean of all jobs' delays.
-        relative: mean of delay / run of each job.
-        requests: mean number of lookups.
-        worst: the longest delay.
+        delay: The mean delay.
+        relative: The mean of delay / run of each job.
+        requests: The mean number of lookups.
+        worst: The longest delay.
     """
 
     delay: float
@@ -202,14 +203,14 @@ class Figures:
 
 @dataclass(frozen=True)
 class Single:
-    """What a schedule does to single jobs without a queue, each with 100 seeds.
+    """The figures of a schedule on single jobs without a queue, each with 100 seeds.
 
     Attributes:
-        hour_requests: most requests of a job of 1 h, those before the first wait included.
-        hour_delay: its longest delay in seconds.
-        blink: the longest time from submission to noticed end of a job of 0.2 s.
-        short: the longest delay of jobs of less than a minute, relative to the run.
-        short_mean: the mean of that.
+        hour_requests: The most requests of a job of 1 h, including those before the first wait.
+        hour_delay: Its longest delay in seconds.
+        blink: The longest time until the end of a job of 0.2 s is noticed, from its submission.
+        short: The longest delay of jobs of less than a minute, relative to the run.
+        short_mean: The mean of these delays.
     """
 
     hour_requests: int
@@ -277,7 +278,7 @@ def longest_queued_wait(schedule: Schedule) -> float:
 
 
 def broken(schedule: Schedule, mixes: list[dict[str, Figures]], alone: Single) -> list[str]:
-    """Return the promises that a schedule does not keep."""
+    """Return the promises that a schedule breaks."""
     bounds = [
         ("requests of a job of 1 h", alone.hour_requests, 179),
         ("delay of a job of 1 h in s", alone.hour_delay, LONGEST + 2 * REQUEST),
@@ -293,9 +294,9 @@ def broken(schedule: Schedule, mixes: list[dict[str, Figures]], alone: Single) -
 
 
 def compare(number: int, *, all_candidates: bool = True) -> list[str]:
-    """Print the tables of that many jobs, and return which promises are broken.
+    """Print the tables of that many jobs, and return the broken promises.
 
-    ``all_candidates=False`` leaves out what was only considered.
+    ``all_candidates=False`` omits the rejected candidates.
     """
     ours = of_luigi_pai()
     schedules = (CONTRIB, BASE, ours) + (CANDIDATES if all_candidates else ())
@@ -312,8 +313,8 @@ def compare(number: int, *, all_candidates: bool = True) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Polling schedules compared by simulation.")
-    parser.add_argument("--jobs", type=int, default=JOBS, help="simulated jobs (default %(default)s)")
+    parser = argparse.ArgumentParser(description="Compare polling schedules by simulation.")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="jobs to simulate (default: %(default)s)")
     failures = compare(parser.parse_args().jobs)
     for failure in failures:
         print(f"broken: {failure}")

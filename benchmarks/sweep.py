@@ -1,13 +1,13 @@
-"""A sweep of 1,000 jobs on the local server: its overhead, its memory, and whether its time grows evenly.
+"""Measure a sweep of 1,000 jobs on the local server: its overhead, memory and CPU time.
 
-The overhead: jobs of `sleep 1`, 100 at once, as a PaiSweep, and as a program that does nothing but post the
-same jobs and list them until they have ended. The memory: what a sweep holds and what it needs at its peak,
-for each point beyond the user's tasks, from two sweeps of different size, whose jobs run no commands; all of
-the larger one wait or run at once. The time: CPU seconds of the same two. Neither has an HDFS.
+Overhead: jobs of `sleep 1`, 100 at once, run as a PaiSweep, and from a program that only posts the same jobs
+and lists them until they finish. Memory: the held and peak memory of a sweep for each point, not counting the
+user's tasks, from two sweeps of different sizes. Their jobs run no commands, and all of them are queued or
+running at once. CPU time: the CPU seconds of the same two sweeps. None of them uses HDFS.
 
-Promised, and the exit code is 1 if not: an overhead below 30 %; 5 KB a point; a sweep of twice the size takes
-at most 2.6 times the CPU. `--points N`, `--at-once N` and `--sizes A B` make it shorter; `--api v2` takes
-OpenPAI 1.8 instead of 0.7.1.
+Promises: The overhead is below 30 %. A point takes at most 5 KB. A sweep of twice the size takes at most 2.6
+times the CPU time. If a promise is broken, the exit code is 1. `--points N`, `--at-once N` and `--sizes A B`
+shorten the run. `--api v2` measures OpenPAI 1.8 instead of 0.7.1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 OVERHEAD = 0.30
 BYTES = 5 * 1024
-GROWTH = 1.3  # beyond the ratio of the sizes
+GROWTH = 1.3  # relative to the ratio of the sizes
 LISTED_EVERY = 0.3  # seconds
 ROOM = ["default:cpu=100000,memory=100000000,gpu=8"]
 
@@ -70,7 +70,7 @@ def serving(at_once: int, api: str) -> Iterator[LocalPai]:
 
 
 def bare(server: LocalPai, count: int, at_once: int, api: str) -> float:
-    """Post jobs as fast as there are places, list them until they have ended; return the seconds."""
+    """Post jobs as soon as there is room, list them until they finish, and return the seconds."""
     cluster = Cluster(server.url, server.username, password=server.password, api_version=api)
     points = grid(Point, kind=["bare"], number=range(count))
     began = time.monotonic()
@@ -100,7 +100,7 @@ def overhead(count: int, at_once: int, api: str) -> float:
 
 
 def sizes(count: int, api: str) -> tuple[float, int, int]:
-    """Return CPU seconds, and the bytes held at the end and at the peak of a sweep, without its tasks."""
+    """Return the CPU seconds and the held and peak bytes of a sweep, not counting its tasks."""
     reset_clusters()
     with serving(count, api) as server:
         server.script_jobs(job="*", after=2.0)
@@ -110,11 +110,11 @@ def sizes(count: int, api: str) -> tuple[float, int, int]:
         seconds = time.process_time() - began
         assert all(row["state"] == "SUCCEEDED" for row in sweep.output().rows())
     with serving(count, api) as server:
-        server.script_jobs(job="*", after=2.0 + count / 50)  # until all run: tracemalloc is slow
+        server.script_jobs(job="*", after=2.0 + count / 50)  # until all run, because tracemalloc is slow
         reset_clusters()
         measured = Many(
             kind=f"memory{count}", count=count, parallel_jobs=count
-        )  # other points: none has ended
+        )  # new points, none of them finished
         points = measured.points()
         gc.collect()
         tracemalloc.start()
@@ -134,10 +134,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--points", type=int, default=1000)
-    parser.add_argument("--at-once", type=int, default=100)
-    parser.add_argument("--sizes", type=int, nargs=2, default=[500, 1000], metavar="N")
-    parser.add_argument("--api", choices=["v1", "v2"], default="v1")
+    parser.add_argument("--points", type=int, default=1000, help="jobs for the overhead (default: 1000)")
+    parser.add_argument("--at-once", type=int, default=100, help="jobs at the same time (default: 100)")
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs=2,
+        default=[500, 1000],
+        metavar=("A", "B"),
+        help="points of the two sweeps for memory and CPU time (default: 500 1000)",
+    )
+    parser.add_argument(
+        "--api", choices=["v1", "v2"], default="v1", help="API of the local server (default: v1)"
+    )
     options = parser.parse_args()
     api = options.api
     with tempfile.TemporaryDirectory() as folder:
@@ -147,11 +156,13 @@ def main() -> int:
         if extra > OVERHEAD:
             broken.append(f"the overhead of a sweep is {extra:.0%}, above {OVERHEAD:.0%}")
         few, many = options.sizes
-        sizes(50, api)  # what is loaded once
+        sizes(50, api)  # excludes one-time imports
         (less, held_less, peak_less), (more, held_more, peak_more) = sizes(few, api), sizes(many, api)
         held = (held_more - held_less) / (many - few)
         peak = (peak_more - peak_less) / (many - few)
-        print(f"each further point: {held:.0f} bytes held, {peak:.0f} at the peak; CPU x {more / less:.2f}")
+        print(
+            f"each additional point: {held:.0f} bytes held, {peak:.0f} at the peak; CPU x {more / less:.2f}"
+        )
         if peak > BYTES:
             broken.append(f"a point needs {peak:.0f} bytes, above {BYTES}")
         if more / less > GROWTH * many / few:
