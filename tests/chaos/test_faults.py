@@ -259,7 +259,6 @@ def make_world(hdfs, elsewhere, settings, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("cell", PLAYED, ids=str)
 def test_a_fault(cell, make_world, settings, caplog):
     """A fault has its verdict, in time and without secrets; the next process does the task, in one job."""

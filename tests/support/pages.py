@@ -38,7 +38,7 @@ _SOMETHING_TO_DO = re.compile(r"luigi-pai (plan|validate) ")
 _PASSING = re.compile(r"(^| Job )\S+: (WAITING|RUNNING|STOPPING), ")
 """States that a look at the job may miss, or may find on the way to the state that the page shows."""
 
-_TIMEOUT = 60  # seconds of one command
+_TIMEOUT = 300  # seconds of one command
 _LIMIT = 40  # lines of a command's output that an error shows
 
 

@@ -132,7 +132,6 @@ def test_bulk_complete_takes_what_luigi_gives(pai, parameters):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-@pytest.mark.timeout(60)
 def test_parallel_scheduling_shares_the_list(pai):
     """Each of its processes looks up two tasks at most before it uses the list that one of them makes."""
     for number in range(100):

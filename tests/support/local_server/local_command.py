@@ -40,7 +40,7 @@ def run(*words, env=None, **more):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
         **more,
     )
 
