@@ -19,7 +19,6 @@ import uuid
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import PaiError
-from luigi_pai.files.storage.posix import sync_folder
 from luigi_pai.private_folder import one_at_a_time, state_folder
 from luigi_pai.work.claims import LARGEST, NotClaimed
 
@@ -132,7 +131,8 @@ class LocalClaimFolder:
         """Return the content of a file; None if it does not exist."""
         data = None
         try:
-            with self._path(name).open("rb") as file:
+            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_NOFOLLOW)
+            with os.fdopen(descriptor, "rb") as file:
                 data = file.read(LARGEST + 1)
         except FileNotFoundError:
             return None
@@ -169,7 +169,7 @@ class LocalClaimFolder:
         try:
             with only_remover(self._folder), self._written(name, data) as temporary:
                 temporary.replace(self._path(name))
-                sync_folder(str(self._folder))
+                self._sync()
         except OSError as error:
             warn_once(error)
 
@@ -177,8 +177,11 @@ class LocalClaimFolder:
         """Create an empty file, unless it exists."""
         try:
             self._make()
-            self._path(name).touch(mode=0o600)
-            os.utime(self._path(name), (self._now(), self._now()))
+            descriptor = os.open(self._path(name), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            try:
+                os.utime(descriptor, (self._now(), self._now()))
+            finally:
+                os.close(descriptor)
         except OSError as error:
             warn_once(error)
 
@@ -203,7 +206,7 @@ class LocalClaimFolder:
             os.link(temporary, self._path(name))
         except FileExistsError:  # NFS also raises this if it has linked the file and repeats the request
             return temporary.stat().st_nlink > 1
-        sync_folder(str(self._folder))
+        self._sync()
         return True
 
     def _times(self) -> dict[str, float]:
@@ -261,6 +264,14 @@ class LocalClaimFolder:
         """Create the folder, and also its parents if they were removed during this process."""
         for folder in (*reversed(self._folder.parents[:2]), self._folder):
             folder.mkdir(mode=0o700, exist_ok=True)
+
+    def _sync(self) -> None:
+        """Write the folder's entries to the disk."""
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def only_remover(folder: Path) -> contextlib.AbstractContextManager[None]:

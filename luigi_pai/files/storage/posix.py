@@ -127,7 +127,7 @@ def rename_new(source: str, goal: str) -> bool:
         return _rename_folder(source, goal)
     done = _link(source, goal, found)
     if done:
-        sync_folder(posixpath.dirname(goal))
+        _sync(posixpath.dirname(goal))
     return done
 
 
@@ -187,7 +187,7 @@ def _rename_without_links(source: str, goal: str) -> bool:
     return True
 
 
-def sync_folder(folder: str) -> None:
+def _sync(folder: str) -> None:
     """Wait until the names in a folder are on the disk, if the file system supports this."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
