@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.work.decide import Decision
+    from luigi_pai.work.piece import Origin
 
 logger = logging.getLogger("luigi-interface")
 
@@ -99,10 +100,11 @@ class TaskWork(Work):
             self._fs = cluster_files(cluster, folder)
         outputs = Outputs(self._fs, name, folder, task._targets if targets is None else lambda: targets)
         super().__init__(task, _kind_of(task), name, folder, book, Options(task, settings), outputs)
+        self.outputs: Outputs
 
-    def from_origin(self, origin: JobTask) -> Work:
+    def from_origin(self, origin: Origin) -> Work:
         """Return the work of another task."""
-        return TaskWork(origin)
+        return TaskWork(origin)  # type: ignore[arg-type]  # each origin is a task
 
     def build_job(self) -> PaiJob | JobProtocol:
         """Return the task's ``job()``.

@@ -15,9 +15,8 @@ from luigi_pai.work.record import record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.work.decide import Decision
-    from luigi_pai.work.piece import Work
+    from luigi_pai.work.piece import Origin, Work
 
 logger = logging.getLogger("luigi-interface")
 
@@ -161,7 +160,7 @@ def check_unique(work: Work) -> None:
 def _others(work: Work, key: tuple[str, str]) -> Iterator[Work]:
     """Yield the other work that has used a name or folder before, without work that has failed."""
     own = work.origin
-    users: tuple[JobTask, ...] = work.book.remembered(key, lambda: (own,))
+    users: tuple[Origin, ...] = work.book.remembered(key, lambda: (own,))
     if all(origin is not own for origin in users):
         users = (*(origin for origin in users if origin.task_id != own.task_id), own)
         work.book.remember(key, users)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.errors import ConfigError, PaiApiError
 from luigi_pai.jobspec.job import PaiJob
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
     from luigi_pai.config import OpenPai
+    from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
-    from luigi_pai.tasks.job_task import JobTask
-    from luigi_pai.tasks.outputs import Outputs
     from luigi_pai.work.claims import Claim
 
 logger = logging.getLogger("luigi-interface")
@@ -32,6 +31,40 @@ RECENT = 30.0
 _NOTIFIED_SINCE = (1, 5)
 
 
+class WorkOutputs(Protocol):
+    """The place of a piece of work's results."""
+
+    @property
+    def fs(self) -> FileSystem | None:
+        """The cluster's file system, if the output folder is on it; else None."""
+
+    def are_complete(self) -> bool:
+        """Return whether there are targets, and all of them exist."""
+
+    def any_exists(self) -> bool:
+        """Return whether any output exists, so that the job may have run before."""
+
+    def missing(self) -> list[str]:
+        """Return the paths of local targets that do not exist."""
+
+    def reports(self, job: str) -> list[dict[str, Any]]:
+        """Return the reports of a submission's containers, oldest first."""
+
+
+class Origin(Protocol):
+    """The task that defines a piece of work. Tasks with the same ``task_id`` are the same task."""
+
+    task_id: str
+
+    @property
+    def task_family(self) -> str:
+        """The name of its class, which is a tag of the job."""
+
+    @property
+    def runtime(self) -> bool:
+        """Whether the containers have ``pai_runtime.py``."""
+
+
 class Options:
     """The settings of a piece of work by name. If an attribute of the task is None, luigi.cfg is used.
 
@@ -40,7 +73,7 @@ class Options:
         settings: The section of luigi.cfg.
     """
 
-    def __init__(self, task: JobTask, settings: OpenPai) -> None:
+    def __init__(self, task: Origin, settings: OpenPai) -> None:
         self._task = task
         self._settings = settings
 
@@ -97,13 +130,13 @@ class Work(abc.ABC):
 
     def __init__(
         self,
-        origin: JobTask,
+        origin: Origin,
         kind: str,
         name: str,
         folder: str | None,
         book: Book,
         options: Options,
-        outputs: Outputs,
+        outputs: WorkOutputs,
     ) -> None:
         check_name(name)
         self.origin, self.kind = origin, kind
@@ -113,7 +146,7 @@ class Work(abc.ABC):
         self.outputs = outputs
 
     @abc.abstractmethod
-    def from_origin(self, origin: JobTask) -> Work:
+    def from_origin(self, origin: Origin) -> Work:
         """Return the work that another task defines."""
 
     @abc.abstractmethod

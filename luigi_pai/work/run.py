@@ -6,7 +6,7 @@ import functools
 import logging
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from luigi_pai.api.job_failure import NEXT_SUBMISSION
 from luigi_pai.api.retries import Retry
@@ -26,13 +26,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.book.entries import Entry
+    from luigi_pai.api.status import JobStatus
     from luigi_pai.errors import PaiJobError
-    from luigi_pai.tasks.job_watch import JobWatch
     from luigi_pai.work.piece import Work
 
 logger = logging.getLogger("luigi-interface")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0  # seconds until a job that may be on its way is looked up again
+
+
+class Watch(Protocol):
+    """Watches the job of a run, and reports its progress."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait, and handle messages meanwhile."""
+
+    def begun(self, entry: Entry) -> None:
+        """Report that a job was submitted or taken over."""
+
+    def until_end(self, job: Submission, sleep: Callable[[float], None]) -> Update:
+        """Watch a job until it has finished, and return its last update."""
+
+    def show(self, status: JobStatus) -> None:
+        """Show the status of a job."""
+
+    def ended(self, status: JobStatus, error: PaiJobError | None) -> None:
+        """Report that a job has finished; ``error`` is None if it has succeeded."""
 
 
 class Run:
@@ -46,7 +65,7 @@ class Run:
         job: The last job that was watched; None before.
     """
 
-    def __init__(self, work: Work, watch: JobWatch) -> None:
+    def __init__(self, work: Work, watch: Watch) -> None:
         self._work = work
         self._watch = watch
         self._check_signals: Callable[[], None] = lambda: None
