@@ -122,9 +122,8 @@ def job_failure(
     lines.append(f"job page: {api.page(status.name)}")
     lines += _output_pages([each for each in failed or status.tasks if each.log_url])
     lines += [next_step] if next_step else []
-    message = "\n  ".join(
-        line.replace("\n", "\n    ") for line in lines
-    )  # lines within an entry get 4 blanks
+    # lines within an entry get four blanks
+    message = "\n  ".join(line.replace("\n", "\n    ") for line in lines)
     kind = PaiJobFailed if missed is None else PaiJobTimeout
     last = log.rstrip().rpartition("\n")[2].strip()
     return kind(message, status, last or last_logged_line(status.diagnostics or ""))

@@ -238,7 +238,11 @@ class Session:
 
     def _post_login(self) -> Any:
         account = self.account
-        form = {name: getattr(account, name) for name in ("username", "password", "expiration")}
+        form = {
+            "username": account.username,
+            "password": account.password,
+            "expiration": account.expiration,
+        }
         with one_at_a_time("login", f"{account.username}@{account.url}", _LOGIN_TURN):
             response = self._send("POST", _TOKEN, form, None)
         if is_refused(response, account):

@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from luigi_pai.durations import duration, moment
 from luigi_pai.notebook import Link, html_table
@@ -293,19 +293,20 @@ def _instance_status(array: JobStatus, task: TaskStatus | None) -> JobStatus:
     if task is None:
         return replace(array, state=state, raw_state=state.value, tasks=())
     code = task.exit_code if state.finished else None
-    fields = ("diagnostics", "exit_type", "exit_reason", "exit_solution")
-    report: dict[str, Any] = {name: getattr(task, name) if code else None for name in fields}
     return replace(
         array,
         state=state,
         raw_state=state.value,
         retries=task.attempt or 0,
         exit_code=code,
+        diagnostics=task.diagnostics if code else None,
+        exit_type=task.exit_type if code else None,
+        exit_reason=task.exit_reason if code else None,
+        exit_solution=task.exit_solution if code else None,
         launched_ms=task.launched_ms,
         completed_ms=task.completed_ms,
         exit_task=(task.role, task.index) if code else None,
         tasks=(task,),
-        **report,
     )
 
 

@@ -236,9 +236,9 @@ class _Converter:
         }
 
     def _container_options(self, path: str, role: Mapping[str, Any]) -> dict[str, Any]:
-        options = {"shmMB": int(role.get("shmMB") or 0)}
-        if role.get("shmMB") is None:
-            options["shmMB"] = _SHM_MB_V1
+        given = role.get("shmMB")
+        options = {"shmMB": _SHM_MB_V1 if given is None else int(given)}
+        if given is None:
             self._add_loss(
                 f"{path}.shmMB",
                 f"is absent, which is {_SHM_MB_V1} MB on v1, {_SHM_MB_V2} on OpenPAI v2 and {_SHM_MB_LTP} on "
