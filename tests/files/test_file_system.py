@@ -240,9 +240,9 @@ def test_names(name, fs, home):
     assert not target.exists()
 
 
-@pytest.mark.parametrize("size", [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 2**24], ids=lambda size: f"{size}B")
+@pytest.mark.parametrize("size", [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 2**26], ids=lambda size: f"{size}B")
 def test_sizes(size, fs, home):
-    """Files of 0 bytes to 16 MiB come back as they were sent."""
+    """Files of 0 bytes to 64 MiB come back as they were sent."""
     data = random.Random(size).randbytes(size)
     with fs.open_writer(f"{home}/f") as file:
         file.write(data)
