@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import base64
 import contextlib
+import functools
 import inspect
 import json
 import os
@@ -34,6 +35,8 @@ from luigi_pai.work.piece import RECENT
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.payload.file import Contents, Payload
@@ -147,10 +150,9 @@ class PaiPythonTask(PaiTask):
         entry = work.book.latest(work.name, Evidence(work), max_age=RECENT)
         if entry is None or entry.status is None:
             return found or self._no_result(work)
-        status, index = work.book.status(entry.job), entry.index or 0
-        tasks = [task for task in status.tasks if task.index == index]
-        lines = log_end(work.book.api, status, tasks[0], _LAST_LINES).splitlines() if tasks else []
-        for line in reversed(lines):
+        read = functools.partial(_log_end, work.book, entry)
+        log = work.book.api.repeat(read, subject=f"log of job {entry.job}")
+        for line in reversed(log.splitlines()):
             with contextlib.suppress(ValueError, RecursionError):
                 if line.startswith(RESULT):
                     return dict(json.loads(line[len(RESULT) :]))
@@ -329,6 +331,13 @@ def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, funct
         raise MissingPackage(f"{user} needs cloudpickle here: pip install cloudpickle") from None
     named = (packages,) if isinstance(packages, str) else packages
     return Payload(kind, base, named, secrets, function=function)
+
+
+def _log_end(book: Book, entry: Entry) -> str:
+    """Return the last lines of the log of a submission."""
+    status, index = book.status(entry.job), entry.index or 0
+    tasks = [task for task in status.tasks if task.index == index]
+    return log_end(book.api, status, tasks[0], _LAST_LINES) if tasks else ""
 
 
 def contents(task: PaiPythonTask) -> Contents:

@@ -198,7 +198,14 @@ class Posting:
         """
         may_be_accepted, is_about_the_job = _may_be_accepted(error), self._is_about_the_job(error)
         self.may_be_submitted |= may_be_accepted
-        wait = self._posts.wait_after(error)
+        try:
+            wait = self._posts.wait_after(error)
+        except PaiApiError:
+            if may_be_accepted and not error.mocked:  # the last post may have been accepted
+                with contextlib.suppress(PaiError):
+                    if (status := self._found(self._status)) is not None:
+                        return status
+            raise
         is_lost = may_be_accepted and isinstance(error, ClusterUnreachable)
         self._sleep(max(wait, min(took, _LONGEST_TIMEOUT_WAIT)) if is_lost else wait)
         if not may_be_accepted:
@@ -230,7 +237,10 @@ class Posting:
 
     def _looked_up(self) -> JobStatus | None:
         """Look up the job after a post that may have been accepted; return None if there is no such job."""
-        status = self._lookups.call(self._status)
+        return self._found(lambda: self._lookups.call(self._status))
+
+    def _found(self, look_up: Callable[[], JobStatus | None]) -> JobStatus | None:
+        status = look_up()
         if status is not None:
             logger.info("Job %s is on the server: its submission was accepted", self._name)
             self._book.failed_posts.end()

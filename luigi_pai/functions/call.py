@@ -197,7 +197,8 @@ class FunctionTask(PaiPythonTask):
         Raises:
             PaiError: the result cannot be read, or there is none.
         """
-        found = self.result()
+        api = self._on.book.api
+        found = api.repeat(self.result, api.polling.patience, f"result of job {self.name}")
         if "result" not in found:
             raise PaiError(
                 f"the result of job {self.name!r} is missing: neither metrics.json in its output folder "

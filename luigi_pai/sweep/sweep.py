@@ -198,20 +198,22 @@ class PaiSweep(Task):
         limits = SweepLimits.from_sweep(self)
         if problems := limits.problems():
             raise SpecError(self.name, problems, "sweep")
-        clock, results = OpenPai.current().cluster().clock, self.results
+        settings, results = OpenPai.current(), self.results
+        clock = settings.cluster().clock
+        retry = Retry(_PATIENCE, clock, self.name, token_limit=settings.poll_patience)
         names: list[str] = []
         if not self.is_search:
             names = [getattr(point, "name", "") for point in points_of(self)]
             self._points_before = set(names)
         journal = Journal(results.folder, clock)
-        Retry(_PATIENCE, clock).call(journal.read)
+        retry.call(journal.read)
         is_over = bool(names)
         if self.is_search:
             is_over = journal.over and journal.complete and self._budget <= journal.budget
             names = journal.asked
         if not is_over or not journal.is_complete(names, limits.failures(len(names))):
             return False
-        summary = results.complete_summary()
+        summary = retry.call(results.complete_summary)
         if summary is None or summary.digest != points_digest(names):
             return False
         # the counts differ if points were retried after the table was written

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict, deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.api.status import JobState
 from luigi_pai.config import OpenPai
 from luigi_pai.console import first_line, user_error
@@ -269,7 +270,7 @@ class Table:
             values, problem = bounded(dict(result or {}))
         except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep continues
             message = first_line(error) if isinstance(error, (PaiError, ValueError)) else ""
-            may_succeed = isinstance(error, HdfsError) and error.transient
+            may_succeed = isinstance(error, TRANSIENT) or (isinstance(error, HdfsError) and error.transient)
             self.result_error = message or user_error(error)
             return {}, f"no result: {self.result_error}", may_succeed
         self.without_result += not (values or problem)

@@ -73,6 +73,15 @@ def test_a_post_whose_answer_is_lost_is_one_job(faulty, cluster, release, after,
     assert faulty.submissions == (1 if after or kind == "truncated" else 2)
 
 
+def test_the_last_post_before_the_deadline_may_have_been_accepted(faulty, new_cluster, clock):
+    """Then the job is found by one more lookup, and is not said to have failed."""
+    cluster = new_cluster(faulty.url, clock=clock, polling=Polling(patience=0.1))
+    for after in (False, True):
+        faulty.fail(*POST, 502, after=after)
+    assert cluster.submit(job()).status().succeeded
+    assert (faulty.submissions, faulty.posts()) == (2, ["train"])
+
+
 def test_one_post_tests_for_all_whether_the_server_accepts_jobs(faulty, cluster, clock):
     """While it does not, ten jobs make about as many posts as one."""
     faulty.fail(*POST, 500, times=float("inf"), body={"code": "ECONNREFUSED", "message": "down"})

@@ -13,6 +13,7 @@ from pipelines import new_process
 from sweep_tasks import Study
 
 from luigi_pai import HdfsError, PaiSweepFailed
+from luigi_pai.errors import ServerFault
 from luigi_pai.files.storage import mount_point
 from luigi_pai.sweep.journal import files as journal
 from luigi_pai.sweep.table import Table
@@ -88,6 +89,34 @@ def test_a_sweep_goes_on_when_the_storage_is_back(pai, storage, settings, monkey
         output = Path(storage, each, "output")
         assert (output / "_SUCCESS").read_text() == f"{each}\n"
         assert (output / "_luigi_pai" / f"{each}.1.SUCCEEDED").exists()
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_sweep_waits_until_the_server_describes_the_storage(pai, monkeypatch):
+    """It needs it for its journal, which it reads first."""
+    monkeypatch.setattr(Study, "results_dir", "$PAI_DEFAULT_FS_URI/results")
+    pai.fail("GET", "/api/v2/storages/nfs1", 503, times=30)
+    Study().run()
+    assert Study().complete()
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_result_for_which_the_server_did_not_respond_is_read_again(pai, monkeypatch):
+    """As one for which the files did not."""
+    point, read = type(next(iter(Study().points()))), []
+
+    def result(task):
+        read.append(task.name)
+        if read.count(task.name) == 1:
+            raise ServerFault("503", status=503)
+        return {"loss": 0.5}
+
+    monkeypatch.setattr(point, "result", result)
+    Study().run()
+    rows = Study().output().rows()
+    assert [row["loss"] for row in rows] == [0.5] * 6
+    assert [row["error"] for row in rows] == [None] * 6
+    assert len(read) == 12
 
 
 @pytest.mark.usefixtures("storage")

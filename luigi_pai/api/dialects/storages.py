@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from luigi_pai.api.retries import Retry
 from luigi_pai.api.wire.replies import object_of, objects_of
 from luigi_pai.errors import ConfigError, PaiHttpError
 from luigi_pai.jobspec.paths import mapping_of
@@ -22,6 +23,7 @@ _STORAGES = "/api/v2/storages"
 _CONFIGS, _SERVERS = "/api/v2/storage/config", "/api/v2/storage/server"  # of 0.16 and 0.17
 _UNKNOWN = ("NoStorageError", "ForbiddenUserError")
 _UNKNOWN_CONFIG = ("UnknownError",)
+_PATIENCE = 2.0  # seconds for which a request for the description is retried
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class StorageFacts:
 class JobStorage:
     """The storage that the jobs of a cluster mount.
 
-    Its description is requested once for all forked processes.
+    Its description is requested once for all forked processes. Transient errors are retried for 2 s, because
+    every use of a file needs the description first. Callers retry for longer.
 
     Args:
         session: The connection to the rest-server.
@@ -73,7 +76,7 @@ class JobStorage:
         known = self._state.read().get(self._key)
         if known is not None:
             return StorageFacts(**known)
-        facts = self._ask()
+        facts = Retry(_PATIENCE, self._session.clock, f"storage {self._name}").call(self._ask)
         with self._state.update() as state:
             state[self._key] = asdict(facts)
         return facts

@@ -27,6 +27,7 @@ sweep itself has not proposed (see ``source``), and events with invalid or exces
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import threading
 import uuid
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.sweep.journal.files import Lines
+    from luigi_pai.sweep.journal.files import HdfsFiles, Lines, LocalFile
     from luigi_pai.sweep.rows import Row
     from luigi_pai.work.claims import Claim
 
@@ -84,10 +85,14 @@ class Journal(Ledger):
         self.dropped: frozenset[str] = frozenset()
         self._clock = clock
         self._run: Any = None  # number and token of this run
-        self._files = journal_files(folder)
+        self._folder = folder
         self._unwritten: list[bytes] = []
         self._state = threading.RLock()
         self._writing = threading.RLock()
+
+    @functools.cached_property
+    def _files(self) -> HdfsFiles | LocalFile:
+        return journal_files(self._folder)  # may request the storage's description
 
     @property
     def asked(self) -> list[str]:

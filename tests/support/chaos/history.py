@@ -11,7 +11,7 @@ from luigi_pai.files import Storage, WebHdfs
 from luigi_pai.jobspec.names import base_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from luigi_pai.files.file_system import FileSystem
@@ -49,8 +49,8 @@ class History:
         runs: of the pipeline, in their order.
         ran: names of submissions, in the order in which their commands began.
         jobs: on the server: name -> state.
-        claims: in output folders: task -> number of the submission -> job that it was claimed for, and
-            recorded end.
+        claims: in output folders, or on this machine: task -> number of the submission -> job that it was
+            claimed for, and recorded end.
         flags: tasks with the completion flag.
         tables: of sweeps: name -> rows, see ``SweepResults``.
         reports: turns whose last task has run.
@@ -106,6 +106,10 @@ def read_history(history: History, folder: Path, server: LocalPai, api_version: 
         for table in fs.glob(f"/results/{history.prefix}-*/results.json"):
             with fs.open_reader(table) as file:
                 tables[table.split("/")[-2]] = file.read()
+    else:
+        for file in folder.glob("state-*/luigi_pai/claims/*/[!.]*.json"):
+            claim = json.loads(file.read_text())
+            _read_claim(history, claim, {path.name for path in file.parent.iterdir()})
     history.tables = {name: json.loads(text)["rows"] for name, text in tables.items()}
     return history
 
@@ -135,18 +139,19 @@ def _read_evidence(history: History, fs: FileSystem, name: str) -> None:
     names = _names(fs, output)
     if "_SUCCESS" in names or f"_SUCCESS.{name}" in names:
         history.flags.append(name)
-    found: dict[int, tuple[str, str | None]] = {}
+    history.claims[name] = {}
     files = _names(fs, f"{output}/_luigi_pai") if "_luigi_pai" in names else []
     for file in files:
         if file.startswith(f"{name}.") and file.endswith(".json"):
-            number = int(file.split(".")[-2])
             with fs.open_reader(f"{output}/_luigi_pai/{file}") as claim:
-                job = json.loads(claim.read())["job"]
-            ends = [
-                state for state in ("SUCCEEDED", "FAILED", "STOPPED") if f"{name}.{number}.{state}" in files
-            ]
-            found[number] = job, "+".join(ends) or None
-    history.claims[name] = found
+                _read_claim(history, json.loads(claim.read()), files)
+
+
+def _read_claim(history: History, claim: Mapping[str, Any], files: Collection[str]) -> None:
+    """Add a claim; the files beside it record its end."""
+    name, number = claim["name"], claim["number"]
+    ends = [state for state in ("SUCCEEDED", "FAILED", "STOPPED") if f"{name}.{number}.{state}" in files]
+    history.claims.setdefault(name, {})[number] = claim["job"], "+".join(ends) or None
 
 
 def _names(fs: FileSystem, folder: str) -> list[str]:

@@ -92,9 +92,11 @@ def _moody_server(table: Table) -> None:
             "rate": 0.5,
         },
         {"fault": "error", "status": 503, "executed": True, "rate": 0.1},
-        {"fault": "expire", "rate": 0.1},
+        # a lookup on v1 does not show that the token is lost, so a post shows it at once
+        {"fault": "expire", "rate": 0.1, **({"method": "POST"} if table.round.api == "v1" else {})},
         {"fault": "limit", "rate": 0.1, "count": 5},
-        {"fault": "reset", "rate": 0.1},
+        # of a server that has not responded yet, a run expects nothing
+        {"fault": "reset", "rate": 0.1, "skip": 10},
     ]
     # the complete() of a task that another one yields is patient for two seconds only
     _with_faults(table, rules, disturbed=table.round.workload == "dynamic")

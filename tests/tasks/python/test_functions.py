@@ -160,6 +160,23 @@ def test_a_cluster_that_luigi_cfg_does_not_have(any_cluster, settings_of_call, r
 
 
 @on_v2
+@pytest.mark.parametrize(
+    "fault", [{"fault": "limit", "seconds": 1}, {"fault": "error", "status": 503, "count": 2}]
+)
+def test_a_result_is_read_again_after_a_transient_error(
+    any_cluster, cluster, settings_of_call, run_id, fault
+):
+    """The end of the log has it, whose requests may be refused for a while."""
+    job = cluster.call(scaled, 5, run_id, **settings_of_call)
+    job.wait()
+    any_cluster.server.set_faults([{"count": 1, "path": "*/logs*", **fault}])
+    try:
+        assert job.result()["scaled"] == 15
+    finally:
+        any_cluster.server.set_faults()
+
+
+@on_v2
 def test_several_threads_may_wait_for_one_result(cluster, settings_of_call, run_id):
     """Each gets it."""
     job, found = cluster.call(added, 1, len(run_id), **settings_of_call), []

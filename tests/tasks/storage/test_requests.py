@@ -47,6 +47,19 @@ def test_a_storage_costs_one_request(pai, storage, settings, release, ends_as):
     assert (storage / "train" / "output" / "_luigi_pai" / f"train.1.{ends_as}").exists()
 
 
+@pytest.mark.parametrize("fault", [503, "reset", 429])
+def test_complete_is_patient_with_the_request_for_the_storage(pai, storage, fault):
+    """As it is with the lookup of the job."""
+    pai.release = "1.8.0"
+    life(pai)
+    reset_clusters()
+    pai.jobs.clear()
+    pai.fail("GET", "/api/v2/storages/nfs1", fault, times=3)
+    assert Train().complete()
+    assert pai.calls.count(("GET", "/api/v2/storages/nfs1")) > 3
+    assert (storage / "train" / "output" / "_SUCCESS").exists()
+
+
 @pytest.mark.parametrize("ends_as", ["SUCCEEDED", "FAILED"])
 @pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
 @pytest.mark.usefixtures("hdfs")
