@@ -7,6 +7,7 @@ Whatever the schedule: no work runs twice, none is lost, and what a worker says 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from hypothesis.stateful import run_state_machine_as_test as play
 from process_state import install_clock, install_clock_of_retries
 
 from luigi_pai import PaiJobFailed, PaiJobForgotten, PaiSweep, PaiTask, TaskRole
+from luigi_pai.api import session
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import ClusterUnreachable, PaiSweepFailed
 from luigi_pai.files.errors import HdfsError
@@ -146,6 +148,8 @@ class Life(RuleBasedStateMachine):
             self.storage.install(self.patch)
         else:
             self.as_user(webhdfs_url="http://hdfs.test:1", fs_uri="hdfs://hdfs.test:9000")
+        # a login waits for that of another process on the real clock, and then continues without the lock
+        self.patch.setattr(session, "one_at_a_time", lambda *_: contextlib.nullcontext())
         install_clock(self.world.clock, self.patch)
         install_clock_of_retries(self.world.clock, self.patch)
         self.pai.clock = self.world.clock

@@ -100,8 +100,8 @@ def test_a_sweep_waits_until_the_server_describes_the_storage(pai, monkeypatch):
     assert Study().complete()
 
 
-@pytest.mark.usefixtures("storage")
-def test_a_result_for_which_the_server_did_not_respond_is_read_again(pai, monkeypatch):
+@pytest.mark.usefixtures("pai", "storage")
+def test_a_result_for_which_the_server_did_not_respond_is_read_again(monkeypatch):
     """As one for which the files did not."""
     point, read = type(next(iter(Study().points()))), []
 
