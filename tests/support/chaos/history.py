@@ -98,8 +98,11 @@ def read_history(history: History, folder: Path, server: LocalPai, api_version: 
         if history.place == "storage":
             root = server.data / "storages" / "nfs1"
             fs = Storage("nfs1", str(root))
+            # a process that is killed between its last rename and the removal of its folder leaves that empty
             history.leftovers = [
-                str(path) for path in root.rglob(".*") if path.name != ".luigi-pai-manifest.json"
+                str(path)
+                for path in root.rglob(".*")
+                if path.name != ".luigi-pai-manifest.json" and (path.is_file() or any(path.iterdir()))
             ]
         for name in sorted({base_name(ran) for ran in history.ran}):
             _read_evidence(history, fs, name)

@@ -14,26 +14,36 @@ if TYPE_CHECKING:
 __all__ = ["table"]
 
 
+_PLACES = ("hdfs", "storage", "none")
+
+
 def table(rows: Iterable[dict[str, Any]]) -> str:
-    """Return a table in Markdown: a cell has the number of rounds, and of those with findings by verdict."""
-    rounds: Counter[tuple[str, str]] = Counter()
+    """Return a table in Markdown: numbers of rounds with HDFS, a storage and neither; findings by verdict."""
+    rounds: Counter[tuple[str, str, str]] = Counter()
     verdicts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
-        cell = row["workload"], row["nemesis"]
-        rounds[cell] += 1
-        verdicts.setdefault(cell, Counter()).update({each["verdict"] for each in row["findings"]})
-    workloads, nemeses = (list(dict.fromkeys(sorted(names))) for names in zip(*rounds, strict=True))
+        workload, nemesis = row["workload"], row["nemesis"]
+        rounds[workload, nemesis, row["place"]] += 1
+        found = {each["verdict"] for each in row["findings"]}
+        verdicts.setdefault((workload, nemesis), Counter()).update(found)
+    workloads, nemeses = (sorted({pair[part] for pair in verdicts}) for part in (0, 1))
     lines = [f"| nemesis | {' | '.join(workloads)} |", "|" + "---|" * (len(workloads) + 1)]
     for nemesis in nemeses:
-        cells = [_cell(rounds[each, nemesis], verdicts.get((each, nemesis), Counter())) for each in workloads]
+        cells = [
+            _cell(
+                [rounds[each, nemesis, place] for place in _PLACES], verdicts.get((each, nemesis), Counter())
+            )
+            for each in workloads
+        ]
         lines.append(f"| {nemesis} | {' | '.join(cells)} |")
-    found = sum(verdicts.values(), Counter())
-    totals = ", ".join(f"{found[verdict]} {verdict}" for verdict in ("lost", "twice", "wrong verdict"))
+    total = sum(verdicts.values(), Counter())
+    totals = ", ".join(f"{total[verdict]} {verdict}" for verdict in ("lost", "twice", "wrong verdict"))
     return "\n".join([*lines, "", f"{rounds.total()} rounds: {totals}"])
 
 
-def _cell(rounds: int, verdicts: Counter[str]) -> str:
-    return ", ".join([str(rounds or ""), *(f"{count} {verdict}" for verdict, count in verdicts.items())])
+def _cell(rounds: list[int], verdicts: Counter[str]) -> str:
+    counts = " / ".join(map(str, rounds)) if any(rounds) else ""
+    return ", ".join([counts, *(f"{count} {verdict}" for verdict, count in verdicts.items())])
 
 
 if __name__ == "__main__":
