@@ -93,7 +93,9 @@ RULES = [
     # The lookup right after the submission is a poll too, and may fail with anything.
     ("poll", "403", (OK, PermissionRefused), PermissionRefused),
     ("poll", "409", (OK, PaiHttpError), PaiHttpError),
-    ("list", "404", PaiHttpError, PaiHttpError),  # NoVirtualClusterError
+    # A list that only saves lookups is done without; the next one decides whether there is a job.
+    ("list", "403", (OK, PermissionRefused), PermissionRefused),
+    ("list", "404 409", (OK, PaiHttpError), PaiHttpError),  # NoVirtualClusterError
     # A message asks to stop the job. Where that cannot be done, the answer says so and the job runs on.
     # (Whether a stop is repeated is for the code to say; the user can send the message again.)
     ("stop", "refused", (OK, PaiJobFailed), ClusterUnreachable),  # for ever: it is gone for polls too

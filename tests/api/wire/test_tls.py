@@ -19,7 +19,7 @@ NO_TLS = f"the server there does not speak TLS: check the scheme and the port of
 def test_https_to_an_http_server_names_the_setting(serve, transport, method):
     """It does not advise http, by which the password would be sent in clear."""
     url = serve(lambda _: (200, {}, "{}")).url.replace("http:", "https:")
-    error = failure(transport(url), method=method)
+    error = failure(transport(url, connect_timeout=1), method=method)
     assert str(error).startswith(f"cannot reach {url}: ")
     assert str(error).endswith(f"; {NO_TLS}")
     assert not error.answer_lost
@@ -48,7 +48,8 @@ def test_http_to_a_tls_port_that_hangs_up_advises_https(sockets, transport, cert
 def test_a_redirect_to_a_wrong_scheme_does_not_blame_pai_url(serve, transport):
     """Where a redirect leads is not what is configured."""
     server = serve(lambda asked: (302, {"Location": f"https://127.0.0.1:{server.port}{asked.path}"}, ""))
-    text, there = str(failure(transport(server.url))), f"https://127.0.0.1:{server.port}"
+    text = str(failure(transport(server.url, connect_timeout=2)))
+    there = f"https://127.0.0.1:{server.port}"
     assert f"{there} (redirected from {server.url})" in text
     assert SETTING not in text
 
