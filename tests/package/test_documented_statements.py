@@ -17,7 +17,7 @@ PARTS = dict(part.split("\n", 1) for part in TEXT.split("\n# ==== ")[1:])  # hea
 DOCUMENTS = ("000", "001", "002", "003", "004")
 CLAIMS = {  # page -> the sections in which each statement needs a row
     "SECURITY.md": ("What is protected",),
-    "docs/security.md": ("What is kept, and where", "What travels"),
+    "docs/security.md": ("What is kept, and where", "What is sent"),
 }
 HOLDS = {"says", "test"}
 DIFFERS = {"says", "differs", "why"}
