@@ -22,10 +22,10 @@ PAGE = """\
 # Benchmarks
 
 This page compares luigi_pai with `luigi.contrib.pai`, measured in one run. The server is a separate
-process on the same machine that responds at once, so the times are those of the clients. Where the
-server is `luigi-pai local`, the table names it. `luigi.contrib.pai` never finds a job of a real server
-complete, because it compares the state with `SUCCEED`, and servers send `SUCCEEDED`. "Mended" is a
-subclass that compares the correct state, and whose `output()` does not call itself forever.
+process on the same machine that responds immediately, so the times measure only the clients. Rows
+measured against `luigi-pai local` say so. `luigi.contrib.pai` never sees a job on a real server as
+complete, because it checks for `SUCCEED`, and servers send `SUCCEEDED`. "Mended" rows use a patched
+subclass that checks for the correct state, and whose `output()` does not recurse forever.
 
 Written by `make bench` (this page alone: `python benchmarks/many_jobs.py --write`) on {date}: {machine}.
 Compare the ratios, because the seconds depend on the machine. `benchmarks/README.md` describes all
@@ -36,15 +36,15 @@ benchmarks.
 ![requests and seconds from 100 to 10,000 tasks]({picture})
 
 The first two jobs are looked up one at a time. From the third job on, luigi_pai requests one list of the
-user's jobs. It looks up a job separately if the list does not contain it, or if a monitored job has
-failed. Lists use at most half of the server's limit for lists (60 a minute from 1.0 on) and at most a
-fifth of the time. On v2 clusters, there is one login and, for users with more than 5,000 jobs, a second
-page of the list.
+user's jobs. It looks up a job separately if the list does not contain the job, or if a monitored job
+failed. List requests use at most half of the server's rate limit for lists (60 a minute from 1.0 on) and
+at most a fifth of the time. On v2 clusters, there is one login and, for users with more than 5,000 jobs,
+a second page of the list.
 """
 
 
 class Run(Protocol):
-    """The plotted values of a run."""
+    """The values to plot for a run."""
 
     @property
     def number(self) -> int: ...
@@ -58,7 +58,7 @@ class Run(Protocol):
 
 @dataclass
 class Table:
-    """A table in Markdown."""
+    """A Markdown table."""
 
     title: str
     head: tuple[str, ...]

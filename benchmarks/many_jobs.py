@@ -1,31 +1,31 @@
 """Compare the requests, connections and time of luigi_pai and luigi.contrib.pai for many jobs, in one run.
 
 Both use one server on 127.0.0.1, in a separate process, that responds immediately, like a rest-server
-0.7.1. It is the server of against_contrib.py, with a configurable number of finished jobs.
-luigi.contrib.pai is mended: a subclass, defined here, that compares the state with SUCCEEDED, as real
-servers send it, and whose output() does not call itself forever. Nothing else of it is changed. The
+0.7.1. It is the server from against_contrib.py, with a configurable number of finished jobs.
+luigi.contrib.pai is patched ("mended" in the tables): a subclass, defined here, checks for SUCCEEDED, the
+state that real servers send, and its output() does not recurse forever. Nothing else is changed. The
 measurements are:
 
-- A run of Luigi (luigi.build with its local scheduler and one worker) whose tasks are all finished. The two
-  kinds take turns, and the median of three runs counts. The mended one is measured up to 3,000 tasks
+- A Luigi run (luigi.build with its local scheduler and one worker) whose tasks are all finished. The two
+  kinds take turns, and the median of three runs counts. The patched one is measured up to 3,000 tasks
   (`--all`: up to 10,000). A task whose complete() is `return True` runs once, to show Luigi's own time.
-- The same with a server that is 5 ms away, as from an office to a data centre: each new connection and each
-  request takes that much longer.
+- The same with a server 5 ms away, as from an office to a data centre: each new connection and each request
+  takes that much longer.
 - A job of 0.2 s, from the start of run() to its return, and 100 jobs of 1 s, submitted one at a time and
   monitored by one Watcher. Both use `luigi-pai local`.
 - A job of 1 h, simulated by polling.py.
-- 1,000 jobs of 1 h in flight, monitored by one Watcher, with a clock that is set to its next step.
-  luigi.contrib.pai needs a process for each (`--workers 1000`, because run() blocks), which makes a request
-  every 5 s.
+- 1,000 jobs of 1 h in flight, monitored by one Watcher, with a clock that jumps to the Watcher's next step.
+  luigi.contrib.pai needs a process for each job (`--workers 1000`, because run() blocks), and each process
+  makes a request every 5 s.
 - One complete() with 10,000 jobs on the server.
 
 Promises: 1,000 finished tasks take 3 requests on 1 connection. 10,000 take 4 requests and at most 15 times
-the CPU time. luigi_pai is 20 times faster than the mended luigi.contrib.pai from 5 ms away, and 10 times on
+the CPU time. luigi_pai is 20 times faster than the patched luigi.contrib.pai from 5 ms away, and 10 times on
 this machine. A job of 0.2 s takes at most 0.5 s. A job of 1 h takes fewer than 180 requests, and its end is
-noticed within 30 s. One process of less than 150 MB monitors 1,000 jobs with at most 10 requests a minute
-on average, and in each minute from the sixth on. The ends of 100 jobs of 1 s are noticed after 0.2 s on
-average. One complete() takes one request. 1,000 finished tasks take at most 1.3 times the CPU time if the
-server lists 20,000 jobs. If a promise is broken, the exit code is 1.
+noticed within 30 s. One process using less than 150 MB monitors 1,000 jobs with at most 10 requests a
+minute, both on average and in each minute from the sixth on. The ends of 100 jobs of 1 s are noticed after
+0.2 s on average. One complete() takes one request. 1,000 finished tasks take at most 1.3 times the CPU time
+if the server lists 20,000 jobs. If a promise is broken, the exit code is 1.
 
 `--write` writes docs/benchmarks.md and its picture.
 """
@@ -76,7 +76,7 @@ ROUNDS = 3
 
 
 class ManyHandler(Handler):
-    """Also lists finished jobs of luigi_pai and jobs of 1 h, by a clock that a request sets."""
+    """Also lists luigi_pai's finished jobs and jobs of 1 h, by a clock that requests set."""
 
     listed_jobs = 0
     running = 0
@@ -129,7 +129,7 @@ def serve(ready: Connection) -> None:
 
 
 class WithOutput(Mended):
-    """luigi.contrib.pai with the state that real servers send, and with an output()."""
+    """luigi.contrib.pai, patched to accept real servers' state, and with a working output()."""
 
     @property
     def name(self) -> str:
@@ -141,7 +141,7 @@ class WithOutput(Mended):
 
 @dataclass(frozen=True)
 class Scheduled:
-    """The seconds and CPU seconds of a run, and the counts of the server."""
+    """A run's seconds and CPU seconds, and the server's counts."""
 
     number: int
     seconds: float
@@ -152,7 +152,7 @@ class Scheduled:
 
 
 class Done(luigi.Task):
-    """A task without any cost."""
+    """A task that costs nothing."""
 
     number = luigi.IntParameter()
     finished = luigi.BoolParameter()
@@ -162,7 +162,7 @@ class Done(luigi.Task):
 
 
 def schedule(url: str, kind: type[luigi.Task], number: int, listed: int | None = None) -> Scheduled:
-    """Run finished tasks through Luigi, without cached knowledge, while the server lists ``listed`` jobs."""
+    """Run finished tasks through Luigi with nothing cached, while the server lists ``listed`` jobs."""
     requests.get(f"{url}/set?listed_jobs={listed or number}&running=0", timeout=10)
     requests.get(f"{url}{JOBS_PATH}?username=nobody", timeout=60)  # creates the list, outside the measurement
     forget()
@@ -184,13 +184,13 @@ def schedule(url: str, kind: type[luigi.Task], number: int, listed: int | None =
 
 
 def in_turn(url: str, kinds: Sequence[type[luigi.Task]], number: int) -> list[Scheduled]:
-    """Return the median run, by seconds, of each kind."""
+    """Return each kind's median run by seconds."""
     runs = [[schedule(url, kind, number) for kind in kinds] for _ in range(ROUNDS)]
     return [sorted(of_kind, key=lambda run: run.seconds)[ROUNDS // 2] for of_kind in zip(*runs, strict=True)]
 
 
 def measure_scheduling(url: str, largest: int) -> tuple[list[Table], Plot, list[str]]:
-    """Measure all sizes, with the kinds in turn."""
+    """Measure all sizes, with the kinds taking turns."""
     ours, mended = [], []
     for size in SIZES:
         if size <= largest:
@@ -257,7 +257,7 @@ def row_of(run: Scheduled) -> tuple[str, ...]:
 
 
 def measure_one(url: str) -> tuple[Table, list[str]]:
-    """Measure one complete() with 10,000 jobs on the server and a job of 0.2 s, and simulate a job of 1 h."""
+    """Measure one complete() with 10,000 jobs on the server, and a 0.2 s job, and simulate a 1 h job."""
     requests.get(f"{url}/set?listed_jobs={MOST}&running=0", timeout=10)
     one = schedule_one(url)
     few, many = (
@@ -311,7 +311,7 @@ class SetClock(Clock):
 
 
 def measure_in_flight(url: str) -> tuple[Table, list[str]]:
-    """Monitor 1,000 jobs of 1 h, and count the requests of each minute."""
+    """Monitor 1,000 jobs of 1 h, and count the requests in each minute."""
     requests.get(f"{url}/set?listed_jobs=0&running={IN_FLIGHT}&now=0", timeout=10)
     requests.get(f"{url}/counts", timeout=10)
     clock = SetClock()
@@ -419,7 +419,7 @@ def at_least(what: str, value: float, least: float) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare the cost of many jobs with luigi.contrib.pai.")
     parser.add_argument(
-        "--all", action="store_true", help="also measure the mended luigi.contrib.pai with 10,000 tasks"
+        "--all", action="store_true", help="also measure the patched luigi.contrib.pai with 10,000 tasks"
     )
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     arguments = parser.parse_args()
