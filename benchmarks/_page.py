@@ -22,10 +22,10 @@ PAGE = """\
 # Benchmarks
 
 This page compares luigi_pai with `luigi.contrib.pai`, measured in one run. The server is a separate
-process on the same machine that responds immediately, so the times measure only the clients. Rows
-measured against `luigi-pai local` say so. `luigi.contrib.pai` never sees a job on a real server as
-complete, because it checks for `SUCCEED`, and servers send `SUCCEEDED`. "Mended" rows use a patched
-subclass that checks for the correct state, and whose `output()` does not recurse forever.
+process on the same machine that responds immediately, so the times measure only the clients. Tables and
+rows measured against `luigi-pai local` say so. `luigi.contrib.pai` never sees a job on a real server as
+complete, because it checks for `SUCCEED`, and servers send `SUCCEEDED`. "Mended" means a patched subclass
+that checks for the correct state, and whose `output()` does not recurse forever.
 
 Written by `make bench` (this page alone: `python benchmarks/many_jobs.py --write`) on {date}: {machine}.
 Compare the ratios, because the seconds depend on the machine. `benchmarks/README.md` describes all
