@@ -8,7 +8,9 @@ Whatever the schedule: no work runs twice, none is lost, and what a worker says 
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import itertools
+import json
 import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -136,12 +138,12 @@ class Life(RuleBasedStateMachine):
         release = draw.draw(strategies.sampled_from(RELEASES[self.place]))
         luigi.task_register.Register.clear_instance_cache()
         self.patch = pytest.MonkeyPatch()
-        self.pai, self.hdfs = self.servers[release], SmallHdfs()
+        self.pai, self.hdfs, self.number = self.servers[release], SmallHdfs(), next(self.serial)
         self.pai.empty()
         self.world = Interleaving(self.pai, self.hdfs)
         self.world.install(self.patch)
         if self.place == "storage":
-            root = self.folder / f"storage-{next(self.serial)}"
+            root = self.folder / f"storage-{self.number}"
             root.mkdir()
             self.as_user(storage="nfs1", storage_path=root, api_version="v2")
             self.storage = SmallStorage(self.world, root)
@@ -235,9 +237,17 @@ class Life(RuleBasedStateMachine):
         self.world.clock.now += days * DAY
         if days > 1:
             ended = [name for name, job in self.pai.jobs.items() if job.state in FINAL]
-            self.has_forgotten |= bool(ended)
+            self.has_forgotten |= bool(ended) or self.has_unposted()
             for name in ended:
                 del self.pai.jobs[name]
+
+    def has_unposted(self) -> bool:
+        """Return whether a worker was killed between its claim and its post: its job is as if forgotten."""
+        root, claim = self.folder / f"storage-{self.number}", "*/output/_luigi_pai/[!.]*.json"
+        files = self.hdfs.files.items()
+        claims = [data for path, data in files if data and fnmatch.fnmatch(path, f"/{claim}")]
+        claims += [path.read_bytes() for path in root.glob(claim)]
+        return any(json.loads(each)["job"] not in self.pai.accepted for each in claims)
 
     # what always holds
 
