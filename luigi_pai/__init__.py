@@ -1,6 +1,6 @@
 """OpenPAI jobs as Luigi tasks.
 
-The package has every name of ``luigi.contrib.pai``. Names are loaded when they are first used, so you can
+The package has every name in ``luigi.contrib.pai``. Names are loaded when they are first used, so you can
 import ``luigi_pai.jobspec`` and ``luigi_pai.api`` without Luigi.
 """
 

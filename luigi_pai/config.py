@@ -1,4 +1,4 @@
-"""The sections ``[OpenPai]`` and ``[OpenPai:NAME]`` of luigi.cfg."""
+"""The ``[OpenPai]`` and ``[OpenPai:NAME]`` sections of luigi.cfg."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HdfsAccount:
     """The URLs, user and authentication for access to HDFS.
 
     Attributes:
-        urls: The URL of the WebHDFS of each NameNode, as configured.
+        urls: Each NameNode's WebHDFS URL, as configured.
         user: The user on HDFS.
         auth: ``simple`` or ``kerberos``.
     """
@@ -61,19 +61,19 @@ class _RefusedOption(argparse.Action):
 
 
 class _SecretParameter(luigi.OptionalParameter):
-    """A setting that never appears in logs, task IDs or the scheduler, and is refused on command lines."""
+    """A setting hidden from logs, task IDs and the scheduler, and rejected on command lines."""
 
     def __init__(self, **declared: Any) -> None:
         super().__init__(significant=False, visibility=ParameterVisibility.PRIVATE, **declared)
 
     @classmethod
     def _parser_kwargs(cls, *names: Any) -> dict[str, Any]:
-        """Return the arguments of ``add_argument`` for the option that Luigi adds for each parameter."""
+        """Return the ``add_argument`` arguments for the option that Luigi adds for each parameter."""
         return {**super()._parser_kwargs(*names), "action": _RefusedOption}  # type: ignore[no-untyped-call]
 
 
 def _parameters() -> type:
-    """Return a class with a Luigi parameter for each setting, so that each is an option of ``luigi``."""
+    """Return a class with a Luigi parameter for each setting, so that each is a ``luigi`` option."""
     classes = {**vars(luigi), "SecretParameter": _SecretParameter}
     return type(
         "_Parameters",
@@ -101,21 +101,21 @@ class _Everything(set[str]):
 
 
 class OpenPai(_Parameters, ClusterSettings, luigi.Config):
-    """The settings. Each one has the name of a key of ``[OpenPai]`` in luigi.cfg.
+    """The settings, named like the keys of ``[OpenPai]`` in luigi.cfg.
 
     ``luigi.contrib.pai`` also has the first four keys. Durations are in seconds.
 
-    An additional cluster has a section ``[OpenPai:NAME]`` with the same keys; ``current("NAME")`` returns its
-    settings. The section must have ``pai_url`` and ``username``. If it has no keys for timeouts, polling,
-    ``console`` or the defaults of tasks (``on_kill``, ``logs``, ...), the values in ``[OpenPai]`` apply.
+    Each additional cluster has an ``[OpenPai:NAME]`` section with the same keys; ``current("NAME")`` returns
+    its settings. The section must set ``pai_url`` and ``username``. For timeouts, polling, ``console`` and
+    task defaults (``on_kill``, ``logs``, ...), values in ``[OpenPai]`` apply unless the section sets them.
 
-    A pickle does not contain secrets; unpickling reads them from luigi.cfg.
+    Pickles do not contain secrets; unpickling reads them from luigi.cfg.
 
     Attributes:
         section: The section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
     """
 
-    _made_for: Cluster | None = None  # the Cluster, if the settings belong to one that the user created
+    _made_for: Cluster | None = None  # set if the settings belong to a Cluster that the user created
 
     _unconsumed_params = _Everything()  # prevents Luigi's warning about unknown keys, which shows values
 
@@ -135,10 +135,10 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
 
     @classmethod
     def get_param_values(cls, params: Any, args: Any, kwargs: Any) -> Any:
-        """Read the section. A ConfigError contains no values; errors raised by Luigi may contain a password.
+        """Read the section. A ConfigError contains no values, while Luigi's own errors may show a password.
 
         Raises:
-            ConfigError: Keys cannot be read. The message names each of them.
+            ConfigError: Some keys cannot be read. The message names each of them.
         """
         given = {*kwargs, *(name for name, _ in params[: len(args)])}
         values = section_values(cls.section, given)
@@ -149,10 +149,10 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
         """Return the checked settings. They are read again only if their sources have changed.
 
         Args:
-            cluster: The NAME of ``[OpenPai:NAME]``. If None or empty, the environment variable
-                ``LUIGI_PAI_CLUSTER`` contains the NAME; if the variable is not set, ``[OpenPai]`` is read.
-                For a Cluster, its own settings are returned; if you have constructed it, the settings of
-                tasks are those in ``[OpenPai]``, and there is no file system.
+            cluster: The NAME in ``[OpenPai:NAME]``. If None or empty, NAME comes from the
+                ``LUIGI_PAI_CLUSTER`` environment variable; if that is not set, ``[OpenPai]`` is read.
+                For a Cluster, its own settings are returned. If you constructed the Cluster yourself, task
+                settings come from ``[OpenPai]``, and there is no file system.
 
         Raises:
             ConfigError: There is no such section, or a setting is invalid.
@@ -184,7 +184,7 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
         return settings
 
     def cluster(self) -> Cluster:
-        """Return the Cluster of these settings; all calls return the same object until ``reset_clusters()``.
+        """Return the Cluster for these settings, the same object on each call until ``reset_clusters()``.
 
         Raises:
             ConfigError: A setting is invalid.
@@ -198,9 +198,9 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
     def hdfs_account(self) -> HdfsAccount | None:
         """Return the URLs, user and authentication of HDFS; None if no HDFS is configured.
 
-        The URLs are in ``webhdfs_url``. If neither it nor ``storage`` is set, ``[OpenPai]`` uses Luigi's own
-        keys: ``namenode_host`` and ``user`` of ``[hdfs]``, ``port``, ``user`` and ``client_type`` of
-        ``[webhdfs]``.
+        The URLs are in ``webhdfs_url``. If neither ``webhdfs_url`` nor ``storage`` is set, ``[OpenPai]`` uses
+        Luigi's own keys: ``namenode_host`` and ``user`` in ``[hdfs]``, and ``port``, ``user`` and
+        ``client_type`` in ``[webhdfs]``.
         """
         kept, key = configuration().kept, (HdfsAccount, self)
         if key not in kept:
@@ -234,11 +234,11 @@ class OpenPai(_Parameters, ClusterSettings, luigi.Config):
 
     @property
     def has_files(self) -> bool:
-        """Whether the cluster has a file system, an HDFS or a storage."""
+        """Whether the cluster has a file system (HDFS or a storage)."""
         return bool(self.storage) or self.hdfs_account() is not None
 
     def tls_verify(self) -> bool | str:
-        """Return ``verify`` in the form for requests: True, False, or the path of a CA file."""
+        """Return ``verify`` as requests expects it: True, False, or the path of a CA file."""
         return tls_verify(self.verify)
 
 
@@ -246,7 +246,7 @@ _SETTINGS: dict[str, type[OpenPai]] = {}
 
 
 def _settings_of(section: str) -> type[OpenPai]:
-    """Return the subclass named like ``section``. Luigi reads the section with the name of the class."""
+    """Return the subclass named like ``section``. Luigi reads the section named like the class."""
     known = _SETTINGS.get(section)
     if known is None:
         members = {"__module__": __name__, "task_namespace": "", "section": section}

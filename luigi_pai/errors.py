@@ -1,4 +1,4 @@
-"""Every error of this package.
+"""All errors that this package raises.
 
 The tree::
 
@@ -8,10 +8,10 @@ The tree::
     ├── SpecError          the description of a job or sweep is not valid    (also a ValueError)
     ├── PaiApiError        a request to the cluster failed
     │   ├── ClusterUnreachable   no response: unknown host, timeout, TLS (also a requests.ConnectionError)
-    │   ├── InvalidReply         a response that is not from an OpenPAI      (also a requests.HTTPError)
-    │   └── PaiHttpError         an error response of an OpenPAI             (also a requests.HTTPError)
-    │       ├── AuthenticationError  login or token refused
-    │       │   └── TokenLost                the server refuses a token that it has just issued
+    │   ├── InvalidReply         a response that is not from OpenPAI         (also a requests.HTTPError)
+    │   └── PaiHttpError         an error response from OpenPAI              (also a requests.HTTPError)
+    │       ├── AuthenticationError  login or token rejected
+    │       │   └── TokenLost                the server rejected a token that it had just issued
     │       ├── PermissionRefused    403
     │       ├── JobNotFound          404 for a job
     │       ├── NameConflict         409: the name is in use
@@ -19,18 +19,18 @@ The tree::
     │       └── ServerFault          5xx
     ├── PaiJobError        a job did not succeed                             (also a RuntimeError)
     │   ├── PaiJobFailed         it ended as FAILED or STOPPED
-    │   │   └── PaiJobTimeout        it was stopped for its queue_timeout or run_timeout
+    │   │   └── PaiJobTimeout        it was stopped because of queue_timeout or run_timeout
     │   ├── PaiNameTaken         its name belongs to another user            (also a requests.HTTPError)
     │   ├── PaiJobLost           the server no longer knows it          (also a requests.HTTPError)
     │   ├── PaiJobForgotten      it was submitted earlier, and its result is not known
-    │   ├── PaiOutputElsewhere   it writes to another output folder than the task's
+    │   ├── PaiOutputElsewhere   it does not write to the task's output folder
     │   └── PaiWorkConflict      another task has used its name or output folder
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
-    └── HdfsError          an operation on files failed  (luigi_pai.files: also luigi's FileSystemException)
+    └── HdfsError          a file operation failed       (luigi_pai.files: also luigi's FileSystemException)
 
-``luigi.contrib.pai`` raised RuntimeError and the base classes from requests, so ``except`` clauses that were
+``luigi.contrib.pai`` raised RuntimeError and the base classes from requests, so ``except`` clauses
 written for ``luigi.contrib.pai`` also work with luigi_pai. ValueError is Python's type for an invalid value,
-and FileSystemException is the base class of the errors of Luigi's file systems.
+and FileSystemException is the base class of Luigi's file system errors.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ __all__ = [
 
 
 class PaiError(Exception):
-    """The base class of all errors of this package.
+    """The base class of all errors that this package raises.
 
     ``str()`` removes control characters, because the message may quote a server.
 
     Attributes:
         mocked: Whether a test mocks ``requests``. If so, nothing was sent, and nothing is retried.
-        transient: Whether the same operation on files may soon succeed. Only an HdfsError sets it.
+        transient: Whether the same file operation may succeed if repeated soon. Only HdfsError sets it.
         answer_lost: Whether the server may have executed the request although no response arrived.
-        unsent: Whether the request has certainly not reached HDFS.
+        unsent: Whether the request certainly did not reach HDFS.
     """
 
     mocked = False
@@ -103,7 +103,7 @@ class PaiError(Exception):
         return printable(str(self.args[0])) if self.args else ""
 
     def in_section(self, section: str) -> Self:
-        """Replace ``[OpenPai]`` in the message by the name of a section; return the error."""
+        """Replace ``[OpenPai]`` in the message with the name of a section; return the error."""
         if section != "OpenPai":
             self.args = (str(self).replace("[OpenPai]", f"[{section}]"), *self.args[1:])
         return self
@@ -121,9 +121,9 @@ class Level(str, Enum):
     """The severity of a problem.
 
     Attributes:
-        REFUSED: The server refuses the job.
-        STRICTER: The server accepts the job, but the job fails later. In this case, the checks are stricter
-            than the server: only checks with ``lenient`` accept the job.
+        REFUSED: The server rejects the job.
+        STRICTER: The server accepts the job, but the job fails later. The checks are stricter than the
+            server: they accept the job only with ``lenient``.
         WARNING: The job runs, but perhaps not as intended.
     """
 
@@ -134,13 +134,13 @@ class Level(str, Enum):
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem of a job description, or of a file to transfer.
+    """A problem with a job description, or with a file to transfer.
 
     Attributes:
-        path: The field of the job format, such as ``taskRoles[1].portList[0].label``, or the file's path.
+        path: The field in the job format, such as ``taskRoles[1].portList[0].label``, or the file's path.
         message: A description of the problem and of valid values.
         level: The severity.
-        line: The number of the line in the job file, from 1; None if it is not known.
+        line: The line number in the job file, starting at 1; None if it is not known.
     """
 
     path: str
@@ -157,7 +157,7 @@ class SpecError(PaiError, ValueError):
     """The description of a job or a sweep is not valid. Nothing was sent.
 
     Attributes:
-        name: The name of the job or the sweep, or of a file whose content cannot be read as a job.
+        name: The name of the job or sweep, or of a file whose content cannot be read as a job.
         problems: All problems, in the order of the job's fields or of the sweep's points.
         kind: ``job`` or ``sweep``.
     """
@@ -195,8 +195,8 @@ class ClusterUnreachable(PaiApiError, RequestsConnectionError):
     """There was no response: connection refused, unknown host, timeout, or TLS failure.
 
     Attributes:
-        never_replied: Whether the server has not yet responded, as far as this process knows. In this case,
-            its URL is probably incorrect, so requests are not retried.
+        never_replied: Whether the server has never responded, as far as this process knows. Its URL is then
+            probably wrong, so requests are not retried.
     """
 
     never_replied = False
@@ -207,18 +207,18 @@ class ClusterUnreachable(PaiApiError, RequestsConnectionError):
 
 
 class InvalidReply(PaiApiError, HTTPError):
-    """There was a response, but not from an OpenPAI rest-server."""
+    """A response arrived, but not from an OpenPAI rest-server."""
 
 
 class PaiHttpError(PaiApiError, HTTPError):
-    """An error response of an OpenPAI.
+    """An error response from OpenPAI.
 
-    The attribute ``response``, inherited from requests, is always None, because a response contains its
+    The ``response`` attribute, inherited from requests, is always None: a response contains its
     request with the token or the password, and a program that prints an error may also print its response.
 
     Attributes:
         status: The HTTP status.
-        code: OpenPAI's error code (``NoJobError``); None if the response has none.
+        code: OpenPAI's error code, such as ``NoJobError``; None if the response has none.
         server_message: The message in OpenPAI's response.
     """
 
@@ -232,19 +232,19 @@ class PaiHttpError(PaiApiError, HTTPError):
 
 
 class AuthenticationError(PaiHttpError):
-    """The login or the token was refused."""
+    """The server rejected the login or the token."""
 
 
 class TokenLost(AuthenticationError):
-    """The server refused a token that it has just issued, so the request was not executed.
+    """The server rejected a token that it had just issued, so the request was not executed.
 
-    At a login, the rest-servers of OpenPAI 0.17 to 1.8 and of LTP read the stored tokens of the user, add
-    one, and replace them all. So logins of one user at the same moment may delete each other's tokens.
+    At a login, the rest-servers of OpenPAI 0.17 to 1.8 and of LTP read the user's stored tokens, add one,
+    and write them all back. Simultaneous logins of the same user may therefore delete each other's tokens.
     """
 
 
 class PermissionRefused(PaiHttpError):
-    """The user has no permission (403)."""
+    """The user does not have permission (403)."""
 
 
 class JobNotFound(PaiHttpError):
@@ -259,7 +259,7 @@ class RateLimited(PaiHttpError):
     """Too many requests (429).
 
     Attributes:
-        reset_at: The end of the limit in seconds since 1970 UTC; None if the server did not send it.
+        reset_at: When the limit ends, in seconds since 1970 UTC; None if the server did not say.
         sent: Whether the request was sent. It is not sent if the limit is known to be reached.
     """
 
@@ -288,11 +288,11 @@ class PaiJobError(PaiError, RuntimeError):
 
 
 class PaiJobFailed(PaiJobError):
-    """A job ended as FAILED or STOPPED.
+    """A job ended in the state FAILED or STOPPED.
 
     Attributes:
         status: The job's last status.
-        last_line: The last line of the log of the task that ended the job, from the log or the server's
+        last_line: The last log line of the task that ended the job, from the log or the server's
             diagnostics; empty if the line is not known.
     """
 
@@ -316,7 +316,7 @@ class PaiJobLost(PaiJobError, HTTPError):
 
 
 class PaiJobForgotten(PaiJobError):
-    """A job was submitted earlier, the server does not know it, and its result is not known."""
+    """A job was submitted earlier, but the server no longer knows it, and its result is unknown."""
 
 
 class PaiOutputElsewhere(PaiJobError):
@@ -330,8 +330,8 @@ class PaiWorkConflict(PaiJobError):
 class PaiSweepFailed(PaiError, RuntimeError):
     """A sweep did not succeed.
 
-    Too many points failed, the user's code failed, a user stopped it with ``stop``, or another process runs
-    it.
+    Too many points failed, your code failed, a user stopped the sweep with ``stop``, or another process is
+    running it.
 
     Attributes:
         sweep: The name of the sweep.

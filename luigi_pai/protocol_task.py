@@ -1,4 +1,4 @@
-"""PaiProtocolTask: runs a job of OpenPAI's YAML job protocol as a step of a Luigi pipeline."""
+"""PaiProtocolTask: runs a job in OpenPAI's YAML job protocol as a step of a Luigi pipeline."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _RELATIVE = "a path is absolute, or relative to the folder of the module of the 
 
 
 class PaiProtocolTask(JobTask):
-    """A Luigi task that runs as a job of the YAML job protocol (OpenPAI 0.15 to 1.8, LTP).
+    """A Luigi task that runs a job written in the YAML job protocol (OpenPAI 0.15 to 1.8, LTP).
 
     Subclass it and define ``protocol``; ``parameters`` and ``secrets`` are merged into the
-    protocol. The task runs like a ``PaiTask``. Because the name identifies the work, an
-    existing job with this name is taken over, and a failed job is submitted again as ``NAME__attempt2``.
+    protocol. The task runs like a ``PaiTask``: the name identifies the work, so a run takes over an
+    existing job with this name, and submits a failed job again as ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -58,22 +58,22 @@ class PaiProtocolTask(JobTask):
 
     @attribute
     def name(self) -> str:
-        """Name of the job, unique among your jobs.
+        """The job's name, unique among your jobs.
 
-        The default is the name of the protocol. If the task has significant Luigi
-        parameters, a hash of them and of the task's class is added, so that each set of
+        The default is the protocol's name. If the task has significant Luigi
+        parameters, a hash of them and of the task's class is appended, so that each set of
         values has its own job. If insignificant parameters change the job, override ``name``.
         """
         return self._with_hash(self._read_protocol.name)
 
     @attribute
     def parameters(self) -> Mapping[str, Any]:
-        """Values of ``<% $parameters.KEY %>``; each replaces the protocol's value of the same key."""
+        """Values for ``<% $parameters.KEY %>``; each replaces the protocol's value for the same key."""
         return {}
 
     @attribute
     def secrets(self) -> Mapping[str, Any]:
-        """Values of ``<% $secrets.KEY %>``; each replaces the protocol's value of the same key.
+        """Values for ``<% $secrets.KEY %>``; each replaces the protocol's value for the same key.
 
         luigi_pai does not show these values. Do not use Luigi parameters for secrets, because Luigi shows
         parameters on its web page and in logs.
@@ -82,10 +82,10 @@ class PaiProtocolTask(JobTask):
 
     @attribute
     def output_dir(self) -> str | None:
-        """Folder of the job's results on the cluster's file system: ``$PAI_OUTPUT_DIR`` in the containers.
+        """Folder for the job's results on the cluster's file system: ``$PAI_OUTPUT_DIR`` in the containers.
 
-        It also contains the completion flag and the claims. If the folder is on the storage of luigi.cfg, the
-        job mounts this storage. If None, the job does not have such a folder.
+        It also contains the completion flag and the claims. If the folder is on the storage set in
+        luigi.cfg, the job mounts that storage. If None, the job has no output folder.
         """
         return None
 
@@ -94,16 +94,16 @@ class PaiProtocolTask(JobTask):
 
         Raises:
             SpecError: the protocol is not YAML, or not a job protocol.
-            OSError: the file of the protocol cannot be read.
+            OSError: the protocol's file cannot be read.
         """
         return self._read_protocol.renamed(self.name).filled(parameters=self.parameters, secrets=self.secrets)
 
     def output(self) -> Any:
         """Return a target that exists when the job has succeeded.
 
-        Override it to return the targets that the job writes. The server forgets the job (by default,
-        30 days after its end). From then on, the task is complete if it has a completion flag in
-        ``output_dir`` or, without ``output_dir``, if the targets that you return exist. The default target
+        Override it to return the targets that the job writes. The server eventually forgets the job (by
+        default, 30 days after the job ends). From then on, the task is complete if ``output_dir`` contains a
+        completion flag or, without ``output_dir``, if the targets that you return exist. The default target
         no longer exists then.
         """
         return PaiJobTarget(self)
@@ -115,7 +115,7 @@ class PaiProtocolTask(JobTask):
         return [*map(str, warnings), *self._without_use(job)]
 
     def _without_use(self, job: JobProtocol) -> Iterator[str]:
-        """Yield a warning about each parameter and secret of the task that the job does not refer to."""
+        """Yield a warning for each of the task's parameters and secrets that the job does not use."""
         names = [each.steps for each in references(job.to_dict())]
         for field, given in (("parameters", self.parameters), ("secrets", self.secrets)):
             used = [steps[1] for steps in names if steps[0] == f"${field}" and len(steps) > 1]
@@ -170,16 +170,16 @@ class PaiProtocolTask(JobTask):
         settings = OpenPai.current(self.cluster)
         if settings.api_version == "v1":
             raise ConfigError(
-                f"{type(self).__name__} is a job of the YAML protocol, but api_version = v1 is set in "
+                f"{type(self).__name__} is a job in the YAML protocol, but api_version = v1 is set in "
                 f"[{settings.section}] of luigi.cfg; clusters of OpenPAI 0.7 to 0.14 run PaiTask only"
             )
 
 
 class PaiJobTarget(luigi.Target):
-    """A target that exists when the job of a task has succeeded.
+    """A target that exists when a task's job has succeeded.
 
     Args:
-        task: The task of the job.
+        task: The job's task.
     """
 
     def __init__(self, task: PaiProtocolTask) -> None:
@@ -190,5 +190,5 @@ class PaiJobTarget(luigi.Target):
 
     def exists(self) -> bool:
         """Return whether the job has succeeded; False if the server no longer knows it."""
-        # leave out the outputs that the task defines, because this target may be among these outputs
+        # leave out the outputs that the task defines, because this target may be one of them
         return isinstance(decision(TaskWork(self.task, ())), Done)

@@ -45,43 +45,43 @@ __all__ = ["PaiPythonTask"]
 
 _FILE = "luigi_pai_file"  # shell variable with the path of the payload file in the container
 _MOST = LARGEST_BODY - 20_000  # maximum payload in a command, in bytes; the rest is for the job itself
-_LAST_LINES = 400  # lines at the end of the log that are searched for the result
+_LAST_LINES = 400  # how many lines at the end of the log to search for the result
 _NEVER_RUNS = (
-    "no role runs work(): do not override tasks, but set instances, cpus, gpus and memory_mb; a task with "
-    "its own commands is a PaiTask"
+    "no role runs work(): do not override tasks, but set instances, cpus, gpus and memory_mb; to run your "
+    "own commands, use a PaiTask"
 )
 
 
 class PaiPythonTask(PaiTask):
-    """A Luigi task whose method ``work`` runs as a job on an OpenPAI cluster.
+    """A Luigi task whose ``work`` method runs as a job on an OpenPAI cluster.
 
-    Subclass it and define ``image`` and ``work``. The method and the objects that it uses are sent as a
-    pickle, so the image needs the same minor version of Python as this process. Otherwise it behaves like a
-    ``PaiTask``. The class needs cloudpickle, which the extra ``python`` installs.
+    Subclass it and define ``image`` and ``work``. The method and the objects it uses are sent as a
+    pickle, so the image needs the same minor version of Python as this process. Otherwise, the task behaves
+    like a ``PaiTask``. The class needs cloudpickle, which the ``python`` extra installs.
     """
 
     @abc.abstractmethod
     def work(self) -> Mapping[str, Any] | None:
-        """Do the work of the job, in the container; an exception fails the job.
+        """Do the job's work in the container; an exception fails the job.
 
         In the container, ``self`` is not a Luigi task. It has only the parameters, ``name``, ``pai``, and
-        those of your attributes that ``work`` uses.
+        the attributes of yours that ``work`` uses.
 
         Returns:
-            None, or a JSON object, which ``result()`` returns. It becomes ``metrics.json`` in the output
-            folder, if the container can write there. Only the result of the first instance is used.
+            None, or a JSON object for ``result()`` to return. The object is written to ``metrics.json`` in
+            the output folder, if the container can write there. Only the first instance's result is used.
         """
 
     @property
     def pai(self) -> ModuleType:
-        """The module ``luigi_pai.runtime``, with functions such as ``report()`` and ``barrier()``."""
+        """The ``luigi_pai.runtime`` module, with functions such as ``report()`` and ``barrier()``."""
         from luigi_pai import runtime  # noqa: PLC0415  only work() needs it
 
         return runtime
 
     @attribute
     def name(self) -> str:
-        """Name of the job: the task's family and, if the task has significant parameters, a hash of them."""
+        """The job's name: the task's family and, if the task has significant parameters, a hash of them."""
         return self._with_hash(str(self.get_task_family()))  # type: ignore[no-untyped-call]
 
     @attribute
@@ -91,22 +91,22 @@ class PaiPythonTask(PaiTask):
 
     @attribute
     def cpus(self) -> int:
-        """CPUs of each container."""
+        """CPUs per container."""
         return 1
 
     @attribute
     def gpus(self) -> int:
-        """GPUs of each container."""
+        """GPUs per container."""
         return 0
 
     @attribute
     def memory_mb(self) -> int:
-        """Memory of each container in MB."""
+        """Memory per container in MB."""
         return 2048
 
     @attribute
     def shm_mb(self) -> int:
-        """Shared memory of each container in MB, which workers of a DataLoader need."""
+        """Shared memory per container in MB; DataLoader workers need it."""
         return 64
 
     @attribute
@@ -123,7 +123,7 @@ class PaiPythonTask(PaiTask):
     def tasks(self) -> Sequence[TaskRole]:
         """One task role, ``main``, which runs ``work``.
 
-        Its command contains a digest of the sent code, so that a change in the code changes the job.
+        Its command contains a digest of the code that is sent, so a change in the code changes the job.
         """
         words = f'"${_FILE}" {self.task_id} work-{self._payload().reach.digest} attempt-$LUIGI_PAI_ATTEMPT'
         role = TaskRole(
@@ -135,12 +135,12 @@ class PaiPythonTask(PaiTask):
     def result(self) -> Mapping[str, Any]:
         """Return the result of ``work``, or the values of the last reports if ``work`` returned None.
 
-        The result is read from ``metrics.json`` or, if there is none, from the log of the newest submission.
+        The result is read from ``metrics.json`` or, if there is none, from the newest submission's log.
 
         Raises:
-            PaiWorkConflict: another class has submitted a job of this name.
+            PaiWorkConflict: another class submitted a job with this name.
             PaiApiError: the log cannot be read.
-            PaiJobError, ValueError, HdfsError: for the same reasons as ``PaiTask.result``.
+            PaiJobError, ValueError, HdfsError: for the same reasons as in ``PaiTask.result``.
         """
         work = TaskWork(self)
         check_same_work(work)
@@ -189,7 +189,7 @@ class PaiPythonTask(PaiTask):
         return [*super()._check(job), *(f"{payload.field} {each}" for each in payload.warnings)]
 
     def _check_secrets(self, job: PaiJob | JobProtocol) -> None:
-        """Check that the job, without its payload, and its tags contain no secret in clear."""
+        """Check that the job (without its payload) and its tags contain no secret in plain text."""
         fields = job.to_dict() if isinstance(job, PaiJob) else {}
         if found := self._secrets().in_bytes(json.dumps([fields, self.tags], default=str).encode()):
             raise SpecError(self.name, [Problem("job()", f"contains {found}; every user can read jobs")])
@@ -197,7 +197,7 @@ class PaiPythonTask(PaiTask):
     # the payload
 
     def _payload(self) -> Payload:
-        """Return the payload of the class.
+        """Return the class's payload.
 
         Raises:
             SpecError: something cannot be sent.
@@ -221,13 +221,13 @@ class PaiPythonTask(PaiTask):
         }
 
     def _secrets(self) -> Secrets:
-        """Return the values that must not be sent in clear."""
+        """Return the values that must not be sent in plain text."""
         return Secrets(self._private(), configured_secrets(), os.environ)
 
     def _values(self, payload: Payload) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the public values for ``work``, and the values that are sent as a secret.
+        """Return the public values for ``work``, and the values to send as a secret.
 
-        The secrets are the private parameters that ``work`` uses, and attributes that contain such a value.
+        The secrets are the private parameters that ``work`` uses, and attributes that contain their values.
         """
         reach, parameters, secrets = payload.reach, dict(self.get_params()), self._secrets()
         hidden = self._private().keys()
@@ -244,10 +244,10 @@ class PaiPythonTask(PaiTask):
         )
 
     def _parts(self, api_version: str, *, has_files: bool) -> tuple[Payload, str, str, str]:
-        """Return the payload, and as base64 its file, the task's values and the task's secrets.
+        """Return the payload, then its file, the task's values and the task's secrets in base64.
 
         Raises:
-            SpecError: an object cannot be sent, v1 cannot hide a secret, or a big payload needs files.
+            SpecError: an object cannot be sent, v1 cannot hide a secret, or a large payload needs files.
         """
         payload = self._payload()
         public, secrets = self._values(payload)
@@ -257,22 +257,22 @@ class PaiPythonTask(PaiTask):
         if len(file) > _MOST and not has_files:
             sizes = ", ".join(f"{part} {size:,}" for part, size in payload.parts.items())
             payload.problems.append(
-                f"is {len(file):,} bytes long in base64, {len(file) - _MOST:,} more than a command takes: "
-                f"send less, or set storage or webhdfs_url, to send it as a file (compressed: {sizes})"
+                f"is {len(file):,} bytes long in base64, {len(file) - _MOST:,} more than fit in a command: "
+                f"send less, or set storage or webhdfs_url to send it as a file (compressed: {sizes})"
             )
         if secrets and api_version == "v1":
             payload.problems.append(
-                f"uses {', '.join(secrets)}, private parameters: OpenPAI 0.7 to 0.14 has no secrets, and "
-                "shows jobs to everybody; let work() read the values from a file on the cluster"
+                f"uses the private parameters {', '.join(secrets)}: OpenPAI 0.7 to 0.14 does not support "
+                "secrets and shows jobs to everybody; let work() read the values from a file on the cluster"
             )
         self._raise(payload.problems)
         return payload, file, values, hidden
 
     def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
-        """Return a job with its payload in the command, or in a folder on the cluster's file system.
+        """Return the job with its payload in the command, or in a folder on the cluster's file system.
 
-        The payload is on a storage if there is one. It is in the code folder if there is HDFS and either the
-        API is v1 or the payload is large.
+        If there is a storage, the payload is written there. If there is HDFS, and the API is v1 or the
+        payload is large, the payload is written to the code folder.
         """
         self._check_secrets(job)
         payload, packed, values, secrets = self._parts(api_version, has_files=fs is not None)
@@ -309,7 +309,7 @@ class PaiPythonTask(PaiTask):
         return self._with_secrets(job, secrets) if secrets else job
 
     def _with_secrets(self, job: PaiJob, secrets: str) -> JobProtocol:
-        """Return a job, converted to a protocol that has the secrets."""
+        """Convert the job to a protocol that contains the secrets."""
         protocol = OpenPai.current(self.cluster).cluster().convert(job).protocol
         for role in protocol.taskRoles.values():
             role.commands = [
@@ -319,7 +319,7 @@ class PaiPythonTask(PaiTask):
 
 
 def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, function: str = "") -> Payload:
-    """Return a payload; the arguments are those of Payload, and ``packages`` may be one name.
+    """Return a payload. The arguments are the same as for ``Payload``; ``packages`` may be a single name.
 
     Raises:
         MissingPackage: cloudpickle is not installed here.
@@ -334,14 +334,14 @@ def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, funct
 
 
 def _log_end(book: Book, entry: Entry) -> str:
-    """Return the last lines of the log of a submission."""
+    """Return the last lines of a submission's log."""
     status, index = book.status(entry.job), entry.index or 0
     tasks = [task for task in status.tasks if task.index == index]
     return log_end(book.api, status, tasks[0], _LAST_LINES) if tasks else ""
 
 
 def contents(task: PaiPythonTask) -> Contents:
-    """Return the objects that are sent with a task's method; nothing is sent or looked up.
+    """Return the objects that would be sent with a task's method. Makes no requests.
 
     Raises:
         SpecError: something cannot be sent.
@@ -352,7 +352,7 @@ def contents(task: PaiPythonTask) -> Contents:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of a parameter, with Luigi's own mappings replaced with dicts."""
+    """Return a parameter's value, with Luigi's own mappings replaced by dicts."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return tuple(map(_plain, value)) if type(value) is tuple else value

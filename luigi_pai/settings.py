@@ -1,4 +1,4 @@
-"""Declares each key of ``[OpenPai]`` and the checks of values. Luigi is not imported."""
+"""Declares the keys of ``[OpenPai]`` and how their values are checked. Luigi is not imported."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from luigi_pai.redaction import layout_hint, with_hint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse a shorter or longer login
-_EXIT_CODES = "exit codes and ranges of them, such as 1, 75 or 134-139"
+_SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers reject shorter or longer lifetimes
+_EXIT_CODES = "exit codes or ranges, such as 1, 75 or 134-139"
 _CODES = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*)?")
 _HDFS = re.compile(r"(s?webhdfs|hdfs|viewfs)://[^/?#]*/?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Check:
-    """The check of a value.
+    """How to check a value.
 
     Attributes:
         is_valid: Returns whether a value is valid. May raise ValueError or LookupError for invalid values.
         advice: A description of valid values.
-        fault: The description of the mistake, such as ``is not a valid URL``.
+        fault: What is wrong with an invalid value, such as ``is not a valid URL``.
         login: The advice for a URL with a login, which is invalid and never shown; empty if the value is not
             a URL.
-        parts: Returns the parts of a value, which are checked one at a time.
+        parts: Splits a value into the parts to check one at a time.
     """
 
     is_valid: Callable[[Any], bool]
@@ -43,7 +43,7 @@ class Check:
     parts: Callable[[Any], Iterable[Any]] = lambda value: (value,)
 
     def problems(self, key: str, value: object) -> list[str]:
-        """Return a problem for each invalid part of a value: the key, the part, and valid values."""
+        """Return a message for each invalid part of a value, with the key, the part and valid values."""
         found = []
         for part in self.parts(value):
             hint, shown = "", part
@@ -62,12 +62,12 @@ class Check:
 
 
 def one_of(*words: str) -> Check:
-    """Return a check that a value is one of several words."""
+    """Return a check that a value is one of these words."""
     return Check(words.__contains__, f"{', '.join(words[:-1])} or {words[-1]}")
 
 
 def some_of(*words: str) -> Check:
-    """Return a check that a string such as ``"a, b"``, or a list, has only these words."""
+    """Return a check that a string such as ``"a, b"``, or a list, contains only these words."""
     return Check(
         lambda value: _are_words(value) and {*words_of(value)} <= {*words}, f"some of {', '.join(words)}"
     )
@@ -98,7 +98,7 @@ def _is_tls_verify(word: str) -> bool:
 
 
 def tls_verify(value: object) -> bool | str:
-    """Return the setting ``verify`` in the form for requests: True, False, or the path of a CA file."""
+    """Return the ``verify`` setting as requests expects it: True, False, or the path of a CA file."""
     word = str(value).strip()
     if word.lower() in ("true", "yes", "1", ""):
         return True
@@ -113,7 +113,7 @@ def split_urls(value: str | None) -> tuple[str, ...]:
 
 
 def words_of(value: object) -> tuple[str, ...]:
-    """Return the words of a setting, which is a string such as ``"a, b"`` or a list of strings."""
+    """Return the words in a setting, which is a string such as ``"a, b"`` or a list of strings."""
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
     return tuple(map(str, value)) if isinstance(value, Iterable) else ()
@@ -123,7 +123,7 @@ def exit_codes(value: object) -> tuple[range, ...]:
     """Parse exit codes and ranges of exit codes.
 
     Args:
-        value: A string such as ``"1, 128-255"``, a code, or a list of codes, ranges and strings.
+        value: A string such as ``"1, 128-255"``, a single code, or a list of codes, ranges and strings.
 
     Raises:
         ValueError: The value is not valid; the message describes valid values.
@@ -169,7 +169,7 @@ REDIRECT = Check(
 SECONDS = Check(_is_duration, "a number of seconds greater than 0")
 STORAGE = Check(
     lambda name: not name or re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) is not None,
-    "the name of a storage of the cluster, such as nfs1; storage_path is its folder on this machine",
+    "the name of one of the cluster's storages, such as nfs1; storage_path is its folder on this machine",
 )
 TLS_VERIFY = Check(_is_tls_verify, "true, false or an existing file of CA certificates")
 URL = Check(
@@ -186,7 +186,7 @@ WORDS = Check(_are_words, "strings without commas")
 
 
 class Scope(enum.Enum):
-    """The places other than ``[OpenPai]`` where you can write a setting."""
+    """Where you can set a setting, besides ``[OpenPai]``."""
 
     CLUSTER = "each ``[OpenPai:NAME]`` has its own value, or the default"
     USER = "``[OpenPai:NAME]`` takes it from ``[OpenPai]`` unless it has the key"
@@ -199,7 +199,7 @@ class Kind:
 
     Attributes:
         parameter: The name of Luigi's parameter class for this type.
-        parse: Parses an entry in luigi.cfg like this class, or raises ValueError.
+        parse: Parses an entry in luigi.cfg like that class does, or raises ValueError.
         noun: The valid values, for the message about an entry that cannot be parsed.
     """
 
@@ -215,8 +215,8 @@ class Setting:
     Attributes:
         kind: Its type.
         default: Its default; None if it is not set.
-        check: The check of its values; None if all values are valid.
-        scope: The places other than ``[OpenPai]`` where you can write it.
+        check: How to check its values; None if all values are valid.
+        scope: Where you can set it, besides ``[OpenPai]``.
         summary: Its description, in lower case and without a full stop.
         required: How to set it, if its section must have it; otherwise empty.
     """
@@ -247,7 +247,7 @@ def _parse_bool(value: object) -> bool:
 
 
 def _optional(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """Return a function that parses a string, or returns None for an empty one; a luigi.toml has values."""
+    """Return a function that parses a string; '' becomes None, and non-strings (luigi.toml) are kept."""
     return lambda value: (parse(value) if value else None) if isinstance(value, str) else value
 
 
@@ -259,7 +259,7 @@ _BOOL = Kind("BoolParameter", _parse_bool, "true or false")
 _CLUSTER, _USER, _TASK = Scope.CLUSTER, Scope.USER, Scope.TASK
 
 
-_key: Any = Setting  # objects with values hide the declarations, so the declared type is that of the values
+_key: Any = Setting  # instances have values in place of the declarations, so declare the values' type
 
 
 # A table: kind, default, check, scope; then the description.
@@ -268,7 +268,7 @@ class Settings:
     """The keys of ``[OpenPai]``, in the order of their documentation."""
 
     pai_url: str = _key(_TEXT, "http://127.0.0.1:9186", URL, _CLUSTER,
-        "rest-server of the cluster, with its path if it has one: http://HOST:9186, or "
+        "URL of the cluster's rest-server, including its path, if any: http://HOST:9186, or "
         "https://HOST/rest-server", required="pai_url = http://HOST:9186, the URL of its rest-server")
     username: str = _key(_TEXT, "admin", USER, _CLUSTER,
         "your name on the cluster", required="username = ..., your user name there")
@@ -277,20 +277,20 @@ class Settings:
         "lifetime of a login in seconds, 60 to 604800; renewed automatically")
     token: str | None = _key(_SECRET, None, None, _CLUSTER, "application token, used instead of the password")
     api_version: str = _key(_TEXT, "auto", one_of("auto", "v1", "v2"), _CLUSTER,
-        "API of the cluster: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8, LTP), auto to detect it")
+        "the cluster's API: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8, LTP), or auto to detect it")
     fs_uri: str | None = _key(_OPTIONAL, None, HDFS_URI, _CLUSTER,
         "value of $PAI_DEFAULT_FS_URI on the cluster: hdfs://HOST:PORT")
     webhdfs_url: str | None = _key(_OPTIONAL, None, URLS, _CLUSTER,
-        "WebHDFS of that file system: http://HOST:PORT; with several NameNodes URL;URL")
+        "WebHDFS URL of that file system: http://HOST:PORT; with several NameNodes, URL;URL")
     webhdfs_redirect: str | None = _key(_OPTIONAL, None, REDIRECT, _CLUSTER,
-        "URL of DataNodes, if not the one that the NameNode sends: http://PROXY/{host}:{port}")
+        "URL of the DataNodes, if it differs from the one the NameNode sends: http://PROXY/{host}:{port}")
     hdfs_user: str | None = _key(_OPTIONAL, None, USER, _CLUSTER, "user on HDFS; default: username")
     hdfs_auth: str = _key(_TEXT, "simple", one_of("simple", "kerberos"), _CLUSTER,
         "authentication on HDFS: simple, or kerberos (needs a ticket)")
     storage: str | None = _key(_OPTIONAL, None, STORAGE, _CLUSTER,
-        "the storage of the cluster where your jobs' files are, from 0.16 on: nfs1, for example")
+        "the cluster's storage that holds your jobs' files, such as nfs1 (OpenPAI 0.16 and later)")
     storage_path: str | None = _key(_OPTIONAL, None, FOLDER, _CLUSTER,
-        "where this machine has the files of the storage, if its mounts do not show it")
+        "the storage's folder on this machine, if luigi_pai cannot find it among the mounts")
     storage_mount: str | None = _key(_OPTIONAL, None, FOLDER, _CLUSTER,
         "where containers mount the storage; default: /mnt/NAME (0.16, 0.17: as the cluster says)")
     portal_url: str | None = _key(_OPTIONAL, None, URL, _CLUSTER, "web portal, for the links to a job's page")
@@ -301,36 +301,36 @@ class Settings:
     poll_min: float = _key(_FLOAT, 0.1, SECONDS, _USER, "shortest wait between two lookups of a job")
     poll_max: float = _key(_FLOAT, 30.0, SECONDS, _USER, "longest wait between two lookups of a job")
     poll_patience: float = _key(_FLOAT, 1800.0, SECONDS, _USER,
-        "how long transient errors are retried while a job runs")
+        "how long to retry after transient errors while a job runs, in seconds")
     queue_timeout: float | None = _key(_OPTIONAL_FLOAT, None, SECONDS, _TASK,
-        "seconds that a job may wait in the queue before it is stopped")
+        "seconds a job may wait in the queue before it is stopped")
     run_timeout: float | None = _key(_OPTIONAL_FLOAT, None, SECONDS, _TASK,
-        "seconds that a job may run before it is stopped")
+        "seconds a job may run before it is stopped")
     on_forgotten: str = _key(_TEXT, "fail", one_of("fail", "submit"), _TASK,
-        "if a job was submitted and the server no longer has its result: fail, or submit the job again")
+        "what to do if a job was submitted but the server no longer has its result: fail, or submit it again")
     on_kill: str = _key(_TEXT, "leave", one_of("leave", "stop"), _TASK,
-        "when the process that watches a job is ended: leave the job to the next run, or stop it")
+        "what to do with a job when the process watching it is ended: leave it to the next run, or stop it")
     logs: str = _key(_TEXT, "none", one_of("none", "stream"), _TASK,
-        "output of the containers in Luigi's log while a job runs: none, or stream (all lines of all tasks)")
+        "container output in Luigi's log while a job runs: none, or stream (all lines from all tasks)")
     keep_logs: bool = _key(_BOOL, False, BOOL, _TASK,  # noqa: FBT003
-        "keep the logs of ended jobs in OUTPUT_DIR/_logs, on the cluster's file system")
+        "keep the logs of finished jobs in OUTPUT_DIR/_logs, on the cluster's file system")
     max_attempts: int = _key(_INT, 1, COUNT, _TASK,
-        "how often one run submits a job that fails, the first time included; a job that was stopped, by a "
-        "user or at a timeout, is not submitted again")
+        "how many times one run submits a job that fails, including the first time; a job that was stopped, "
+        "by a user or a timeout, is not submitted again")
     retry_exit_codes: str | None = _key(_OPTIONAL, None, EXIT_CODES, _TASK,
-        "exit codes, of the job or its command, after which the same run submits the job again, such as "
+        "exit codes of the job or its command after which the same run submits the job again, such as "
         "75, 134-139; default: all")
     tags: str | None = _key(_OPTIONAL, None, WORDS, _TASK,
-        "tags of jobs besides luigi and luigi:FAMILY, separated by commas (OpenPAI 1.3 and later)")
+        "tags for jobs besides luigi and luigi:FAMILY, separated by commas (OpenPAI 1.3 and later)")
     notify: str | None = _key(
         _OPTIONAL, None, some_of("running", "succeeded", "stopped", "failed", "retried"), _TASK,
-        "changes of a job's state that the cluster notifies you of: some of running, succeeded, stopped, "
-        "failed, retried (OpenPAI 1.5 and later)")
+        "job events that the cluster notifies you of: any of running, succeeded, stopped, failed, retried "
+        "(OpenPAI 1.5 and later)")
     console: str = _key(_TEXT, "luigi", one_of("luigi", "quiet"), _USER,
-        "output on a terminal: luigi (everything that Luigi logs), or quiet (one line for each change of a "
-        "job)")
+        "output on a terminal: luigi (everything that Luigi logs), or quiet (one line each time a job "
+        "changes)")
     server_retention: float | None = _key(_OPTIONAL_FLOAT, None, SECONDS, _CLUSTER,
-        "seconds for which the server keeps an ended job; default: that of the release")
+        "seconds for which the server keeps a finished job; default: depends on its OpenPAI release")
 # fmt: on
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["PaiTask"]
 
 _NAMES = {"authFile": "auth_file_path", "codeDir": "code_dir", "dataDir": "data_dir"}
-_LONG = 8  # characters of a secret; a shorter one may be in a job by coincidence
+_LONG = 8  # characters; a shorter secret may occur in a job by coincidence
 _SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # where servers put the output of jobs without an output folder
 
 
@@ -41,11 +41,11 @@ class PaiTask(JobTask):
     """A Luigi task that runs as a job on an OpenPAI cluster.
 
     Subclass it and define ``name``, ``image`` and ``tasks`` as properties, class
-    attributes or Luigi parameters. The cluster and the user are in ``[OpenPai]``
-    of luigi.cfg, or in ``[OpenPai:NAME]`` with ``cluster = "NAME"``. The name
-    identifies the work, so a run first looks up the job with that name. If this job is waiting
+    attributes or Luigi parameters. Set the cluster and the user in luigi.cfg: in ``[OpenPai]``,
+    or in ``[OpenPai:NAME]`` for tasks with ``cluster = "NAME"``. The name
+    identifies the work, so a run first looks up the job with that name. If the job is waiting
     or running, the run takes it over. If it has succeeded, the run does nothing. If there is no such
-    job, the run submits it. If the job has failed or was stopped, the new job is named ``NAME__attempt2``.
+    job, the run submits it. If the job failed or was stopped, the run submits it as ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -53,21 +53,21 @@ class PaiTask(JobTask):
     @attribute
     @abc.abstractmethod
     def name(self) -> str:
-        """Name of the job, unique among all users of the cluster. Required."""
+        """The job's name, unique among all users of the cluster. Required."""
 
     @attribute
     @abc.abstractmethod
     def image(self) -> str:
-        """Docker image of all tasks of the job. Required."""
+        """Docker image for all of the job's tasks. Required."""
 
     @attribute
     @abc.abstractmethod
     def tasks(self) -> Sequence[TaskRole]:
-        """Task roles of the job, at least one. Required."""
+        """The job's task roles, at least one. Required."""
 
     @attribute
     def auth_file_path(self) -> str | None:
-        """File on the cluster with the account of a private Docker registry."""
+        """File on the cluster with the login for a private Docker registry."""
         return None
 
     @attribute
@@ -77,15 +77,15 @@ class PaiTask(JobTask):
 
     @attribute
     def code_dir(self) -> str | None:
-        """Code folder on the cluster, under 200 MB; it is copied into the container's working folder."""
+        """Code folder on the cluster, under 200 MB. It is copied to the container's working directory."""
         return None
 
     @attribute
     def uploads(self) -> Mapping[str, str]:
-        """Local files and folders to send to the cluster before the job is submitted: local -> remote path.
+        """Local files and folders to upload before the job is submitted, as local path -> remote path.
 
-        A local path is absolute, or relative to the folder of the module that defines ``uploads``. Files
-        with credentials, such as luigi.cfg, .env and private keys, are never sent.
+        Local paths are absolute, or relative to the folder of the module that defines ``uploads``. Files
+        with credentials, such as luigi.cfg, .env and private keys, are never uploaded.
         """
         return {}
 
@@ -106,14 +106,14 @@ class PaiTask(JobTask):
 
     @attribute
     def retry_count(self) -> int:
-        """Maximum number of retries of the job by OpenPAI; not related to Luigi's own retries."""
+        """How many times OpenPAI retries the job; not related to Luigi's own retries."""
         return 0
 
     @attribute
     def strict_shell(self) -> bool:
         """Whether commands run under ``set -e -o pipefail``: a failure anywhere in a command fails the task.
 
-        If it is false, the last program of a command decides, as on OpenPAI 0.7.
+        If False, only the exit code of a command's last program counts, as on OpenPAI 0.7.
         """
         return False
 
@@ -147,7 +147,7 @@ class PaiTask(JobTask):
         Raises:
             NotImplementedError: ``output_dir`` is not on the cluster's file system.
         """
-        from luigi_pai.files import HdfsTarget  # noqa: PLC0415  only needed with files
+        from luigi_pai.files import HdfsTarget  # noqa: PLC0415  only needed for files
         from luigi_pai.files.paths import is_foreign  # noqa: PLC0415  as above
 
         folder = self._output_folder()
@@ -169,7 +169,7 @@ class PaiTask(JobTask):
     def _inputs(self) -> dict[str, str]:
         if not self.uploads:
             return super()._inputs()
-        from luigi_pai.tasks.uploads import upload_inputs  # noqa: PLC0415  only few have any
+        from luigi_pai.tasks.uploads import upload_inputs  # noqa: PLC0415  few tasks have uploads
 
         return super()._inputs() | upload_inputs(self)
 
@@ -198,7 +198,7 @@ class PaiTask(JobTask):
         return warnings
 
     def _code_elsewhere(self, job: PaiJob) -> Iterator[Problem]:
-        """Yield a warning if a command uses the code folder's local name, not its name in the container."""
+        """Yield a warning if a command uses the code folder's local name instead of the container's."""
         code = (job.codeDir or "").rstrip("/")
         there = code.rpartition("/")[2]
         commands = "\n".join(str(getattr(role, "command", "")) for role in job.taskRoles)
@@ -212,13 +212,13 @@ class PaiTask(JobTask):
                 yield Problem("code_dir", problem, Level.WARNING)
 
     def _output_folder(self) -> str:
-        """Return the output folder; if the server chooses it, it is ``USER/NAME`` in the server's folder."""
+        """Return the output folder, which is ``USER/NAME`` in the server's folder if the server chooses."""
         if folder := self.output_dir:
             return folder
         return f"{_SERVER_OUTPUT}/{OpenPai.current(self.cluster).username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
-        """Return problems: two reads of ``name`` differ, or ``job()`` contradicts a property of the task."""
+        """Return a problem if two reads of ``name`` differ or ``job()`` contradicts a property."""
         if len(names := {self.name, self.name}) > 1:
             problem = (
                 f"changes each time it is read: {', '.join(sorted(names))}; build it only from parameters"
@@ -239,16 +239,16 @@ class PaiTask(JobTask):
         ]
 
 
-_POLICY_OF = "_get_retry_policy_dict"  # returns a task's retry policy; in luigi.worker of Luigi 3.2 to 3.8
+_POLICY_OF = "_get_retry_policy_dict"  # returns a task's retry policy; from luigi.worker in Luigi 3.2 to 3.8
 
 
 def _keep_retry_count_apart() -> None:
     """Keep OpenPAI's retry_count out of Luigi's retry policy.
 
-    Luigi reads a task's attribute ``retry_count`` as the number of failures after
-    which its central scheduler disables the task for a day. If Luigi read OpenPAI's default 0,
+    Luigi reads a task's ``retry_count`` attribute as the number of failures after
+    which its central scheduler disables the task for a day. If Luigi read OpenPAI's default of 0,
     one failure would disable the task, and the next run could not submit the job again. If a
-    release of Luigi does not have ``_POLICY_OF``, this does nothing; a test detects such a release.
+    Luigi release lacks ``_POLICY_OF``, this function does nothing; a test detects such releases.
     """
     luigi_policy_of = getattr(luigi.worker, _POLICY_OF, None)
     if luigi_policy_of is None:

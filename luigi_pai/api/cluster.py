@@ -40,42 +40,42 @@ T = TypeVar("T")
 class Cluster(JobRequests):
     """An OpenPAI cluster, accessed as one user. The constructor makes no requests.
 
-    A Cluster owns the connections, the token, the dialect and the cached statuses of jobs. It is safe to
-    share between threads and across a fork. Forked processes share the token, the dialect and the request
+    A Cluster owns the connections, the token, the dialect and the cached job statuses. It is safe to
+    share between threads and across a fork. Forked processes share the token, the dialect and the rate
     limits. ::
 
         cluster = Cluster("http://HOST:9186", "anna", password="...")
         job = cluster.submit(PaiJob("hello", "python:3", [TaskRole("main", "echo hello")]))
         print(job.wait().state, job.url)
 
-    With ``api_version="auto"`` it starts with v1 and detects v2 from the responses. If a response may be from
-    0.15 to 1.0, the server's version is requested once (``GET /api/v1/``). Requests that change nothing are
-    repeated for 3 s after transient errors. If a request fails, methods raise ``PaiApiError`` or a subclass.
+    With ``api_version="auto"``, it starts with v1 and detects v2 from the responses. If a response may come
+    from 0.15 to 1.0, it requests the server's version once (``GET /api/v1/``). After transient errors,
+    read-only requests are repeated for 3 s. If a request fails, methods raise ``PaiApiError`` or a subclass.
 
     Args:
-        url: The URL of the rest-server, with its path if it has one.
+        url: The URL of the rest-server, including its path, if any.
         username: The owner of the jobs.
         password: The password for the login; not needed with ``token``.
         token: An application token (0.16 and later), used instead of the password.
         api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8, LTP).
         portal_url: The web portal; default: derived from ``url``.
         fs_uri: The value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
-        storage: The storage that v1 jobs mount on a v2 cluster (0.16 and later). Their folders are on it. If
-            ``fs_uri`` is also set, only folders below ``storage_mount`` are.
+        storage: The storage that v1 jobs mount on a v2 cluster (0.16 and later). It holds the jobs' folders,
+            or, if ``fs_uri`` is also set, only the folders below ``storage_mount``.
         storage_mount: The path at which v1 jobs mount the storage; default: ``/mnt/NAME``.
         expiration: The lifetime of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
         verify: Whether to check TLS certificates, or a file of CA certificates to check them with.
         connect_timeout, read_timeout: Seconds. ``read_timeout`` limits each wait for data from the server.
-        polling: How often jobs are looked up, and how long transient errors are retried.
-        retention: Seconds for which the server keeps an ended job; default: the release's default
+        polling: How often to look up jobs, and how long to retry after transient errors.
+        retention: How long the server keeps a finished job, in seconds; default: the release's default
             (12 hours up to release 0.17, 30 days since release 1.0).
-        section: The section of luigi.cfg that error messages name: ``OpenPai`` or ``OpenPai:NAME``.
+        section: The luigi.cfg section named in error messages: ``OpenPai`` or ``OpenPai:NAME``.
         clock: The clock that measures all ages and waits.
 
     Attributes:
-        url, username, polling, section, clock: The arguments of the constructor.
-        book: The cached statuses of jobs, an argument of ``LogReader`` and ``WaitingReasons``.
-        settings: The settings that it was created from, an ``OpenPai``, for other modules of this package.
+        url, username, polling, section, clock: The constructor's arguments.
+        book: The cached job statuses, to pass to ``LogReader`` and ``WaitingReasons``.
+        settings: The ``OpenPai`` settings that the Cluster was created from, for internal use.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Cluster(JobRequests):
 
     @property
     def server(self) -> Server:
-        """Requests for diagnostics: the server's name and version, the login, request limits and storages."""
+        """Requests for diagnostics: the server's name and version, the login, rate limits and storages."""
         return Server(self._session, self._detector)
 
     @property
@@ -138,28 +138,28 @@ class Cluster(JobRequests):
     # jobs
 
     def convert(self, job: PaiJob) -> Conversion:
-        """Convert a v1 job to the protocol that is sent to a v2 cluster, with a list of lost features.
+        """Convert a v1 job to the protocol that a v2 cluster receives, and list the features it drops.
 
         Raises:
             SpecError: The job cannot be converted.
-            ConfigError: The storage does not exist, or cannot be written.
+            ConfigError: The storage does not exist, or is not writable.
         """
         return self._detector.convert(job)
 
     def submit(self, job: PaiJob | JobProtocol, *arguments: NoReturn, **settings: NoReturn) -> Job:
-        """Submit a job and return its handle. If the name is in use, NAME__attempt2 is not tried instead.
+        """Submit a job and return its handle. If the name is in use, it does not try NAME__attempt2.
 
-        If the response is lost, the job is looked up before it is posted again, so it is submitted only
-        once. Transient errors are retried for ``polling.patience`` seconds.
+        If the response is lost, it looks up the job before posting it again, so the job is submitted only
+        once. After transient errors, it retries for ``polling.patience`` seconds.
 
         Raises:
             TypeError: The object is not a job, or is not the only argument.
             SpecError: The job's description is not valid; nothing was sent.
-            NameConflict: The name is in use; ``cluster.job(name)`` is the handle of the job with this name.
+            NameConflict: The name is in use; ``cluster.job(name)`` returns the existing job's handle.
             PaiNameTaken: A lookup after a lost response showed that the name belongs to another user's job.
-            PaiHttpError: The server refused the job. The message contains the server's message.
-            ClusterUnreachable, ServerFault: No success within ``polling.patience``.
-            PaiApiError: The message of each of these errors states whether the job may have been submitted.
+            PaiHttpError: The server rejected the job. The message contains the server's message.
+            ClusterUnreachable, ServerFault: No attempt succeeded within ``polling.patience``.
+            PaiApiError: The message of each of these errors says whether the job may have been submitted.
         """
         from luigi_pai.jobspec.submission import check  # noqa: PLC0415  a slow import, for submit() only
         from luigi_pai.jobspec.templates.secrets import logged_secrets  # noqa: PLC0415  as above
@@ -194,14 +194,14 @@ class Cluster(JobRequests):
         kwargs: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> FunctionJob:
-        """Run a Python function as a job and return its handle; ``result()`` of it waits for the function.
+        """Run a Python function as a job and return its handle; its ``result()`` waits for the function.
 
         Example::
 
             job = cluster.call(fit, 0.1, image="python:3.11", gpus=1)
             print(job.result())
 
-        The job's name contains a hash of the function, of everything that it uses, and of the arguments. If
+        The job's name contains a hash of the function, of everything it uses, and of the arguments. If
         you repeat a call, in this process or another one, it picks up the running job or returns the earlier
         result. After a failure, it submits the job again. Luigi and ``luigi-pai[python]`` must be installed.
 
@@ -209,7 +209,7 @@ class Cluster(JobRequests):
             function: The function to run. It is sent like the method of a ``PaiPythonTask``.
             *args: Its positional arguments. Every user of the cluster can read them.
             kwargs: Its keyword arguments.
-            **settings: The settings of the job, named like the attributes of a ``PaiPythonTask``.
+            **settings: The job's settings, named like the attributes of a ``PaiPythonTask``.
                 ``image`` is required. Others are ``gpus``, ``cpus``, ``memory_mb``, ``packages``,
                 ``virtual_cluster``, ``run_timeout``, ``max_attempts`` and ``name``.
 
@@ -217,7 +217,7 @@ class Cluster(JobRequests):
             SpecError: The call cannot run as a job, or a setting is missing or unknown; nothing was sent.
             ConfigError: A setting is not valid; nothing was sent.
             PaiWorkConflict, PaiNameTaken: Other work or another user already uses the job's name.
-            PaiApiError: The message states whether the job may have been submitted.
+            PaiApiError: The message says whether the job may have been submitted.
         """
         call_each = import_module("luigi_pai.functions.call").call_each
         handles: list[FunctionJob] = call_each(self, function, [(args, kwargs or {})], settings)
@@ -231,7 +231,7 @@ class Cluster(JobRequests):
         kwargs: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> list[FunctionJob]:
-        """Run a Python function as a job for each element of an iterable; return the jobs' handles.
+        """Run a Python function as one job per element of an iterable; return the jobs' handles.
 
         Example::
 
@@ -244,11 +244,11 @@ class Cluster(JobRequests):
         Args:
             function: The function to run.
             *iterables: Its first, second, ... positional arguments; all must have the same length.
-            kwargs: Its keyword arguments, which are the same for each call.
+            kwargs: Its keyword arguments, the same for every call.
             **settings: The same as for ``call``.
 
         Raises:
-            TypeError: No iterable was passed, or an argument is not iterable, such as a number.
+            TypeError: No iterable was passed, or an argument, such as a number, is not iterable.
             ValueError: The iterables differ in length.
             PaiError: See ``call``. Jobs that were submitted before the error continue.
         """
@@ -262,7 +262,7 @@ class Cluster(JobRequests):
         return Job(self.book, name)
 
     def stop(self, name: str) -> None:
-        """Ask the server to stop a job; transient errors are retried for ``polling.patience`` seconds."""
+        """Ask the server to stop a job; retry for ``polling.patience`` seconds after transient errors."""
         self._api.stop_surely(name, self.polling.patience)
 
     def _call(self, request: Callable[[Dialect], T]) -> T:
@@ -275,7 +275,7 @@ class Cluster(JobRequests):
         self._session.close()
 
     def reset(self) -> None:
-        """Close the connections and forget the token, the dialect, the limits and all statuses of jobs."""
+        """Close the connections and forget the token, the dialect, the limits and all job statuses."""
         self.close()
         self._shared.clear()
         self._shared_lists.clear()

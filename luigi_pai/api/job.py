@@ -36,13 +36,13 @@ class Job:
     If a request fails, a method raises ``PaiApiError`` or one of its subclasses.
 
     Args:
-        book: The book of its cluster.
-        name: Its name on the server; for a later submission, ``NAME__attempt2``.
-        submitted: Its first status if it has just been submitted; used until the server knows the job.
-        secrets: Its secrets if it has just been submitted; they are redacted in its logs.
+        book: The cluster's book.
+        name: The job's name on the server; ``NAME__attempt2`` for a later submission.
+        submitted: The job's first status, if it was just submitted; used until the server knows the job.
+        secrets: The job's secrets, if it was just submitted; they are redacted in its logs.
 
     Attributes:
-        book, name, secrets: The arguments of the constructor. The book is for other modules of this package.
+        book, name, secrets: The constructor's arguments. ``book`` is for internal use.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Job:
         return f"{type(self).__name__}({self.name!r}, {self._api.url!r})"
 
     def _repr_html_(self) -> str:
-        """Return a table of the last known status. Makes no requests."""
+        """Return a table with the last known status. Makes no requests."""
         known = self._last or self._submitted
         if known is not None:
             return JobList([known], self._api.page)._repr_html_()
@@ -67,7 +67,7 @@ class Job:
 
     @property
     def url(self) -> str:
-        """The URL of its page in the web portal; on 0.7 to 0.14 the first access looks up the job."""
+        """The URL of the job's page in the web portal; on 0.7 to 0.14, the first access looks up the job."""
         if self._last is None and self._submitted is None and self._api.dialect.version == "v1":
             with contextlib.suppress(PaiApiError):
                 self._last = self.book.status(self.name)
@@ -77,7 +77,7 @@ class Job:
         """Return the job's current status; the status of a finished job is cached for 10 s.
 
         Raises:
-            JobNotFound: The server knows no job of this name.
+            JobNotFound: The server knows no job with this name.
         """
         self._last = self._api.repeat(lambda: self.book.status(self.name))
         return self._last
@@ -91,26 +91,26 @@ class Job:
         on_change: Callable[[JobStatus], None] | None = None,
         on_waiting: Callable[[JobStatus, str], None] | None = None,
     ) -> JobStatus:
-        """Wait until the job has ended and return its last status, even if it has failed; see ``failure``.
+        """Wait until the job ends and return its last status, even if it failed; see ``failure``.
 
-        Transient errors are retried for the cluster's ``polling.patience``, in seconds.
+        Transient errors are retried for the cluster's ``polling.patience`` (seconds).
 
         Args:
-            timeout: Seconds after which ``TimeoutError`` is raised; the job continues.
-            queue_timeout: Seconds in the queue after which the job is stopped.
-            run_timeout: Seconds of running after which the job is stopped.
+            timeout: How many seconds to wait before raising ``TimeoutError``; the job continues.
+            queue_timeout: How many seconds the job may spend in the queue before it is stopped.
+            run_timeout: How many seconds the job may run before it is stopped.
             on_change: Called with each new status, including the first one.
-            on_waiting: Called with the status of a queued job and the reason why it waits, when the reason
+            on_waiting: Called with a queued job's status and the reason it is waiting, whenever the reason
                 becomes known or changes. The reason is looked up after one second in the queue, then once a
                 minute. Not all releases report reasons.
 
-        In a notebook, each status is displayed below the cell if ``on_change`` is not given.
+        In a notebook, each status is displayed below the cell unless you pass ``on_change``.
 
         Raises:
             JobNotFound: The server knows no job with this name, and this handle did not submit it.
             PaiJobLost: The server no longer knows the job.
             ClusterUnreachable: The server did not respond for too long.
-            TimeoutError: The job has not ended within ``timeout``.
+            TimeoutError: The job did not end within ``timeout``.
         """
         end = math.inf if timeout is None else self._api.clock.monotonic() + timeout
         changed = on_change or (self._drawn() if is_notebook() else lambda _status: None)
@@ -166,24 +166,24 @@ class Job:
     def stop(self) -> None:
         """Ask the server to stop the job; its state becomes STOPPED a little later.
 
-        Transient errors are retried for the cluster's ``polling.patience``, in seconds.
+        Transient errors are retried for the cluster's ``polling.patience`` (seconds).
         """
         self._api.stop_surely(self.name, self._api.polling.patience)
 
     def config(self) -> dict[str, Any]:
-        """Return the v1 job config or job protocol that the server stores, with secrets as ``******``."""
+        """Return the v1 job config or job protocol stored on the server, with secrets as ``******``."""
         return self._api.repeat(lambda: self._api.config(self.name))
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the events of the job, such as why a task cannot start (1.3 and later; v1: empty)."""
+        """Return the job's events, such as why a task cannot start (1.3 and later; empty on v1)."""
         return self._api.repeat(lambda: self._api.events(self.name))
 
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
-        """Return the logs of a task of the job by name: ``stdout``, ``stderr``, ``all``.
+        """Return the logs of one of the job's tasks by name: ``stdout``, ``stderr``, ``all``.
 
-        On 0.7 to 0.14 they are read from the node on which the task ran (``TaskStatus.log_url``).
-        ``ClusterUnreachable`` is raised if this machine cannot reach the node. 0.15 to 1.3 serve no logs, so
-        ``PaiHttpError`` is raised. Your password and token, and the secrets of a job that this handle has
+        On 0.7 to 0.14, they are read from the node where the task ran (``TaskStatus.log_url``); if this
+        machine cannot reach the node, ``ClusterUnreachable`` is raised. 0.15 to 1.3 do not serve logs, so
+        ``PaiHttpError`` is raised. Your password and token, and the secrets of a job that this handle
         submitted, are replaced by ``******``.
 
         Args:
@@ -204,9 +204,9 @@ class Job:
         return {name: self._api.session.redacted(log, self.secrets) for name, log in logs.items()}
 
     def failure(self) -> PaiJobFailed | None:
-        """Return the error of a job that ended as FAILED or STOPPED; otherwise None.
+        """Return the error for a job that ended as FAILED or STOPPED; otherwise None.
 
-        The error contains the exit code, the task that caused the end and the last lines of the task's log.
+        The error contains the exit code, the task that ended the job, and the last lines of that task's log.
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         if not status.finished or status.succeeded:
@@ -215,14 +215,14 @@ class Job:
 
 
 class FunctionJob(Job):
-    """The job of a function, see ``Cluster.call``.
+    """A job that runs a function; see ``Cluster.call``.
 
     Args:
-        book: The book of its cluster.
-        name: Its name on the server.
-        submitted: Its first status; None if the outputs show that it has already succeeded.
-        finish: Waits until it has ended, and updates ``name`` if there were more attempts.
-        value: Reads the return value of the function.
+        book: The cluster's book.
+        name: The job's name on the server.
+        submitted: The job's first status; None if the outputs show that it has already succeeded.
+        finish: Waits until the job ends, and updates ``name`` if there were more attempts.
+        value: Reads the function's return value.
     """
 
     def __init__(
@@ -240,14 +240,14 @@ class FunctionJob(Job):
         self._lock = threading.Lock()
 
     def result(self) -> Any:
-        """Wait until the job has ended and return the function's result, converted to JSON and back.
+        """Wait until the job ends and return the function's result, converted to JSON and back.
 
-        Tuples become lists, keys of dicts become strings, and numbers of numpy become numbers of Python.
+        Tuples become lists, dict keys become strings, and NumPy numbers become Python numbers.
 
         Raises:
-            PaiJobFailed: The job failed or was stopped; the error has the function's traceback.
+            PaiJobFailed: The job failed or was stopped; the error contains the function's traceback.
             PaiJobLost: The server no longer knows the running job.
-            PaiApiError: Requests failed until their deadline; the job continues.
+            PaiApiError: Requests kept failing until their deadline; the job continues.
             PaiError: The result cannot be read.
         """
         with self._lock:
@@ -262,9 +262,9 @@ class FunctionJob(Job):
             return self._value()
 
     def exception(self) -> PaiJobFailed | None:
-        """Wait until the job has ended; return the ``PaiJobFailed`` that ``result`` would raise, if any.
+        """Wait until the job ends; return the ``PaiJobFailed`` that ``result`` would raise, if any.
 
-        Other errors are raised, like in ``result``.
+        Other errors are raised, as in ``result``.
         """
         try:
             self.result()
@@ -273,7 +273,7 @@ class FunctionJob(Job):
         return None
 
     def cancel(self) -> None:
-        """Stop the job. This is ``stop`` under the name that futures use."""
+        """Stop the job; the same as ``stop``, under the name that futures use."""
         self.stop()
 
     def done(self) -> bool:

@@ -213,7 +213,7 @@ def _config_of(job: PaiJob | JobProtocol) -> PaiJob:
     if isinstance(job, PaiJob):
         return job
     problem = (
-        "is a job of the YAML protocol, and this cluster (OpenPAI 0.7 to 0.14, API version v1) runs v1 job "
+        "is a job in the YAML protocol, and this cluster (OpenPAI 0.7 to 0.14, API version v1) runs v1 job "
         "configs only; use PaiJob or PaiTask"
     )
     raise SpecError(str(job.name), [Problem("", problem)])

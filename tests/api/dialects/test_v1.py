@@ -92,6 +92,6 @@ def test_a_tilde_that_is_refused_is_named(logged_in, rest):
 def test_a_protocol_is_no_job_for_a_v1_cluster(logged_in, rest):
     """It says which clusters run it; nothing is sent."""
     protocol = JobProtocol.from_dict({"protocolVersion": 2, "name": "p", "type": "job", "taskRoles": {}})
-    with pytest.raises(SpecError, match=r"is a job of the YAML protocol, and this cluster \(OpenPAI 0\.7"):
+    with pytest.raises(SpecError, match=r"is a job in the YAML protocol, and this cluster \(OpenPAI 0\.7"):
         logged_in.submit(protocol)
     assert len(rest.calls) == 0

@@ -148,7 +148,7 @@ def test_a_file_that_no_command_takes_says_by_how_much_and_what_is_in_it(setting
     settings(pai_url="http://127.0.0.1:1", username="u", password="p")
     task = Packed()
     with pytest.raises(
-        SpecError, match=r"[\d,]+ more than a command takes.*compressed: largepkg [\d,]+, cloudpickle"
+        SpecError, match=r"[\d,]+ more than fit in a command.*compressed: largepkg [\d,]+, cloudpickle"
     ):
         task._check(task.job())
     settings(webhdfs_url="http://127.0.0.1:1")
