@@ -1,4 +1,4 @@
-"""``python -m luigi_pai`` runs the command ``luigi-pai``."""
+"""``python -m luigi_pai`` runs the ``luigi-pai`` command."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The checked settings of a cluster, from ``[OpenPai]`` or ``[OpenPai:NAME]``. Luigi is not imported."""
+"""A cluster's checked settings, from ``[OpenPai]`` or ``[OpenPai:NAME]``. Luigi is not imported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def section_values(section: str, given: Container[str] = ()) -> dict[str, Any]:
     """Return the value of each key of a section, except keys in ``given``.
 
     Raises:
-        ConfigError: Values cannot be read. The message names each key. Unlike the errors of parsers, it
+        ConfigError: Some values cannot be read. The message names each key. Unlike parsers' errors, it
             contains no values, because a value may be a password.
         configparser.Error: A configuration file cannot be parsed.
     """
@@ -59,7 +59,7 @@ def _error(section: str, problems: list[str]) -> ConfigError:
 
 
 def _sourced(section: str, problem: str) -> str:
-    """Return a problem. If its key is read from another section, add that section after the key."""
+    """Return a problem. If its key comes from another section, add that section after the key."""
     key, blank, rest = problem.partition(" ")
     is_other = key in SETTINGS and configuration().source(section, key) != section
     return f"{key} of [{SECTION}]{blank}{rest}" if is_other else problem
@@ -75,7 +75,7 @@ class ClusterSettings(Settings):
     section = SECTION
 
     def cluster(self) -> Cluster:
-        """Return the Cluster of these settings; all calls return the same object until ``reset_clusters()``.
+        """Return the Cluster for these settings, the same object on each call until ``reset_clusters()``.
 
         Raises:
             ConfigError: A setting is invalid.
@@ -113,7 +113,7 @@ class ClusterSettings(Settings):
         """Check all values at once. An unknown key is logged as a warning, once per process.
 
         Raises:
-            ConfigError: Values are invalid. The message names each key and valid values.
+            ConfigError: Some values are invalid. The message names each key and valid values.
         """
         self._warn_of_unknown_keys()
         now, problems = configuration(), [*unreadable_files(self.section), *misspelled_sections()]
@@ -147,10 +147,10 @@ class ClusterSettings(Settings):
 
 
 class SectionSettings(ClusterSettings):
-    """The settings of a section, for commands that do not need Luigi.
+    """A section's settings, for commands that do not need Luigi.
 
     Raises:
-        ConfigError: Values cannot be read.
+        ConfigError: Some values cannot be read.
     """
 
     def __init__(self, section: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads the sections ``[OpenPai...]`` of luigi.cfg, and finds mistakes in them.
+"""Reads the ``[OpenPai...]`` sections of luigi.cfg, and finds mistakes in them.
 
 If Luigi is loaded, its configuration is used, because a program may have changed it. Otherwise ``luigi_cfg``
 reads the same files, because importing Luigi takes longer than a short command.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
-"""Environment variable with the NAME of ``[OpenPai:NAME]``, if a task or command names no cluster."""
+"""Environment variable with the NAME in ``[OpenPai:NAME]``, used if a task or command names no cluster."""
 FIRST_FILE = "copy luigi.cfg.example to luigi.cfg and fill it in, or write luigi-pai local -- COMMAND"
 
 _Written = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -51,11 +51,11 @@ class Configuration:
 
     Attributes:
         sections: Section -> key -> value as written, without the keys of [DEFAULT].
-        shared: The keys of [DEFAULT], which every section has.
+        shared: The keys in [DEFAULT], which every section inherits.
         options: The options of Luigi's command line; None if Luigi was not started from it.
         parser, written: Luigi's parser, and a copy of its data.
         variables: The environment variables in values, as (name, value or None).
-        kept: Objects that were created from the configuration. They are dropped when it changes.
+        kept: Objects created from the configuration. They are dropped when it changes.
     """
 
     def __init__(self, parser: Any, options: CmdlineParser | None, written: _Written) -> None:
@@ -75,17 +75,17 @@ class Configuration:
         return key in keys or key.replace("_", "-") in keys
 
     def source(self, section: str, key: str) -> str:
-        """Return the section from which a key of a section is read, which may be ``OpenPai`` instead."""
+        """Return the section that a section's key is read from, which may be ``OpenPai`` instead."""
         is_own = section == SECTION or SETTINGS[key].scope is Scope.CLUSTER
         is_own = is_own or (self.has_key(section, key) and not self._given.get(f"{SECTION}_{key}"))
         return section if is_own else SECTION
 
     def read(self, section: str, key: str) -> Any:
-        """Read a setting like Luigi: from its command line, luigi.cfg, or else the default.
+        """Read a setting as Luigi does: from its command line, luigi.cfg, or else the default.
 
         Raises:
             ValueError: The value cannot be parsed; the message may contain it.
-            configparser.Error: The value contains a single ``%``, or an environment variable that is not set.
+            configparser.Error: The value contains a single ``%`` or an unset environment variable.
         """
         setting, given = SETTINGS[key], self._given.get(f"{section}_{key}")
         try:
@@ -98,9 +98,9 @@ _latest: Configuration | None = None
 
 
 def configuration() -> Configuration:
-    """Return Luigi's configuration; all calls return the same object until something in it changes.
+    """Return Luigi's configuration, the same object on each call until something in it changes.
 
-    This can be the parser, a key in any section, the command line, or a variable of a ``${...}``.
+    That may be the parser, a key in any section, the command line, or a variable in a ``${...}``.
     """
     global _latest  # noqa: PLW0603  a cache; if two threads fill it at once, one of them reads again later
     parser, cmdline = _parser(), sys.modules.get("luigi.cmdline_parser")
@@ -127,14 +127,14 @@ def _parser() -> Any:
 
 
 def files_read() -> list[str]:
-    """Return the configuration files of Luigi that exist."""
+    """Return Luigi's configuration files that exist."""
     return [str(path) for path in getattr(_parser(), "_config_paths", []) if Path(path).is_file()]
 
 
 def configuration_files() -> list[str]:
-    """Return the paths from which Luigi may have read configurations, with any of its parsers.
+    """Return the paths from which Luigi may have read its configuration, with any of its parsers.
 
-    A relative path is returned twice: for the folder in which the process started, and for the current one.
+    A relative path is returned twice: for the folder where the process started, and for the current one.
     """
     import luigi.configuration  # noqa: PLC0415  slow to load; only what sends files needs it
 
@@ -145,9 +145,9 @@ def configuration_files() -> list[str]:
 
 
 def configured_secrets() -> set[str]:
-    """Return the passwords and tokens in Luigi's configuration, with the values of ``${...}``.
+    """Return the passwords and tokens in Luigi's configuration, with ``${...}`` replaced by its value.
 
-    In sections that are not those of clusters, only passwords count: a task's ``pad_token`` is not a secret.
+    In sections other than the clusters', only passwords count: a task's ``pad_token`` is not a secret.
     """
     found = set[str]()
     now = configuration()
@@ -162,7 +162,7 @@ def configured_secrets() -> set[str]:
 
 
 def unreadable_files(section: str) -> list[str]:
-    """Return a problem for each unreadable file if a section has no ``pai_url``, which may be in it."""
+    """Return a problem for each unreadable file if a section lacks ``pai_url``, which may be in the file."""
     files = [] if configuration().has_key(section, "pai_url") else files_read()
     return [
         f"pai_url is not set: {file} may not be read by you; change its mode with chmod u+r"
@@ -172,14 +172,14 @@ def unreadable_files(section: str) -> list[str]:
 
 
 def no_file() -> str:
-    """Return the message that there is no luigi.cfg, with the places where it is looked for."""
+    """Return the message that there is no luigi.cfg, with the places that were searched."""
     path = os.environ.get("LUIGI_CONFIG_PATH")
     variable = f"LUIGI_CONFIG_PATH ({path})" if path else "LUIGI_CONFIG_PATH"
     return f"no luigi.cfg was found in this folder, in /etc/luigi, or at {variable}"
 
 
 def ignored_files() -> list[str]:
-    """Return a message for each file that is named like a configuration but that Luigi does not read."""
+    """Return a message for each file that is named like a configuration file but not read by Luigi."""
     try:
         folders = [Path.cwd()] if files_read() else [Path.cwd(), *Path.cwd().parents, Path.home()]
     except (OSError, RuntimeError):  # this folder is gone, or there is no home
@@ -195,7 +195,7 @@ def ignored_files() -> list[str]:
 
 @contextlib.contextmanager
 def with_address(cluster: str | None = None) -> Iterator[None]:
-    """Make errors of a server at the default address start with the reason why ``pai_url`` is not set."""
+    """Make errors from a server at the default address start with why ``pai_url`` is not set."""
     try:
         yield
     except PaiApiError as error:
@@ -218,7 +218,7 @@ def addressed(error: PaiApiError, cluster: str | None = None) -> PaiApiError:
 
 
 def missing_section(section: str) -> str:
-    """Return a message if the files that were read do not have a section; empty if one does, or no file."""
+    """Return a message if none of the files read has a section; empty if one has, or without files."""
     sections, files = configuration().sections, ", ".join(files_read())
     if section in sections or not files:
         return ""
@@ -226,12 +226,12 @@ def missing_section(section: str) -> str:
 
 
 def chosen_section(cluster: str | None) -> str:
-    """Return the section of a cluster: ``OpenPai:NAME``, or ``OpenPai`` if no cluster is named.
+    """Return a cluster's section: ``OpenPai:NAME``, or ``OpenPai`` if no cluster is named.
 
-    If ``cluster`` is None or empty, the environment variable ``LUIGI_PAI_CLUSTER`` can name the cluster.
+    If ``cluster`` is None or empty, the ``LUIGI_PAI_CLUSTER`` environment variable can name the cluster.
 
     Raises:
-        ConfigError: Luigi.cfg has no such section. The message lists the sections of clusters.
+        ConfigError: luigi.cfg has no such section. The message lists the clusters' sections.
     """
     name = cluster or os.environ.get(CLUSTER_VARIABLE)
     if not name:
@@ -249,12 +249,12 @@ def chosen_section(cluster: str | None) -> str:
 
 
 def clusters() -> list[str]:
-    """Return the NAME of each section ``[OpenPai:NAME]``, in the order of the sections."""
+    """Return the NAME of each ``[OpenPai:NAME]`` section, in the order of the sections."""
     return [name.removeprefix(_PREFIX) for name in configuration().sections if name.startswith(_PREFIX)]
 
 
 def cluster_option(section: str) -> str:
-    """Return ``--cluster NAME`` for a section, with a blank in front; empty for [OpenPai]."""
+    """Return ``--cluster NAME`` for a section, with a leading space; empty for [OpenPai]."""
     name = section.partition(":")[2]
     return f" --cluster {shlex.quote(name)}" if name else ""
 
@@ -267,7 +267,7 @@ def misspelled_sections() -> list[str]:
 
 
 def misspelled_clusters() -> dict[str, str]:
-    """Return a dict from the correct name of each misspelled section [OpenPai:NAME] to advice."""
+    """Return a dict from the correct name of each misspelled [OpenPai:NAME] section to advice."""
     advice = {}
     for section in configuration().sections:
         match = _SIMILAR.fullmatch(section)
@@ -278,7 +278,7 @@ def misspelled_clusters() -> dict[str, str]:
 
 
 def unknown_keys(section: str) -> dict[str, str]:
-    """Return a dict from each unknown key of a section to a hint."""
+    """Return a dict from each unknown key in a section to a hint."""
     found = {}
     for key in configuration().sections.get(section, ()):
         name = key.replace("-", "_")  # Luigi accepts both
@@ -289,7 +289,7 @@ def unknown_keys(section: str) -> dict[str, str]:
 
 
 def unset_variables(section: str, key: str) -> str:
-    """Return a message about the unset environment variables of a value, without the rest of the value."""
+    """Return a message about the unset environment variables in a value, without the rest of the value."""
     value = str(_parser().get(section, key, raw=True))
     unset = [name for name in _ENVIRONMENT.findall(value) if name not in os.environ]
     if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):

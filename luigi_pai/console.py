@@ -1,4 +1,4 @@
-"""A quiet console with one line for each change of a job. Failures show only the job's or your code's error.
+"""A quiet console: one line each time a job changes. Failures show only the job's or your code's error.
 
 ``console = quiet`` in [OpenPai] of luigi.cfg enables it for every ``luigi`` command. In a script, call
 ``luigi_pai.console.install()`` before ``luigi.build``. ``luigi-pai run`` also shows a progress line.
@@ -37,7 +37,7 @@ _SUMMARY = re.compile(
     re.DOTALL,
 )
 _FAILED = re.compile(r"\[pid \d+\] Worker Worker\(.*\) failed +(.*)")  # in Luigi's log
-_LONGEST = 300  # characters of an error's line
+_LONGEST = 300  # maximum characters in an error's line
 _MARGIN = len("HH:MM:SS  ")
 _HEADING = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+.*\n(?:    .*\n)*')
@@ -46,7 +46,7 @@ _INSTALLED = "_luigi_pai_console"
 
 
 class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parameters before Python 3.11
-    """Prints the log, including logs of the user's tasks, except Luigi's INFO records and urllib3's warnings.
+    """Prints the log, including the user's own tasks, but not Luigi's INFO records and urllib3's warnings.
 
     Args:
         stream: The output; standard output by default.
@@ -70,7 +70,7 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record. If it is about a change of a job, also write the change to the progress pipe."""
+        """Print a record. If it reports a job's change, also write the change to the progress pipe."""
         super().emit(record)
         job = getattr(record, "job", None)
         if isinstance(job, dict):
@@ -81,7 +81,7 @@ _progress_pipe: int | None = None
 
 
 def report_progress_to(pipe: int) -> None:
-    """Make this process and its forks write changes of jobs and sweeps to a non-blocking pipe, as JSON."""
+    """Make this process and its forks write job and sweep changes to a non-blocking pipe, as JSON."""
     global _progress_pipe  # noqa: PLW0603  one console for the one root logger
     _progress_pipe = pipe
 
@@ -93,15 +93,15 @@ def note_progress(event: Mapping[str, Any]) -> None:
     ``total``, ``best``, and a key for each count, such as ``running``.
     """
     if _progress_pipe is not None:
-        with contextlib.suppress(OSError):  # the reader of the pipe has ended, or the pipe is full
+        with contextlib.suppress(OSError):  # the pipe's reader has exited, or the pipe is full
             os.write(_progress_pipe, (json.dumps(event) + "\n").encode())
 
 
 class _Short(logging.Formatter):
-    """Formats an error of luigi_pai without its traceback, because the message is sufficient."""
+    """Formats luigi_pai errors without a traceback, because the message is sufficient."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record. An error of luigi_pai replaces Luigi's message about it."""
+        """Format a record. A luigi_pai error replaces Luigi's message about it."""
         return printable(f"{self.formatTime(record, '%H:%M:%S')}  {self._message(record)}")
 
     def _message(self, record: logging.LogRecord) -> str:
@@ -127,7 +127,7 @@ def _all_complete(message: str) -> int:
 def install(stream: TextIO | None = None) -> None:
     """Make a ``Console`` print the log of this process and its forks instead of other stream handlers.
 
-    Handlers for files are not removed. At Ctrl-C, no traceback is printed; ``on_kill`` decides whether jobs
+    File handlers are kept. On Ctrl-C, no traceback is printed; ``on_kill`` decides whether jobs
     continue or are stopped.
 
     Args:
@@ -151,7 +151,7 @@ def install(stream: TextIO | None = None) -> None:
 
 
 def _keep_luigi_from_logging() -> None:
-    """If the user has no logging configuration, prevent a later luigi.build from adding a log handler."""
+    """Keep a later luigi.build from adding a log handler, unless the user has a logging configuration."""
     import luigi.configuration  # noqa: PLC0415  loads Luigi
 
     config = luigi.configuration.get_config()
@@ -166,25 +166,25 @@ def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: Tra
 
 
 def _end_at_ctrl_c() -> None:
-    """Make Ctrl-C end a worker process of Luigi without a traceback, if SIGINT has Python's handler."""
+    """Make Ctrl-C end a Luigi worker process without a traceback, if SIGINT has Python's handler."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error, or all problems of a SpecError, printable and shortened."""
+    """Return an error's first line, or all problems in a SpecError, printable and shortened."""
     message = "; ".join(map(str, error.problems)) if isinstance(error, SpecError) else str(error)
     lines = printable(message).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
 
 
 def is_users(error: BaseException) -> bool:
-    """Return whether the traceback of an error has a frame of the user's code."""
+    """Return whether an error's traceback has a frame in the user's code."""
     return _users_frame(error) is not None
 
 
 def _users_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """Return the last frame of the user's code in a traceback; None if it has none."""
+    """Return the last frame in a traceback that is in the user's code; None if there is none."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(_not_theirs()) and "site-packages" not in frame.filename:
             return frame
@@ -207,9 +207,9 @@ def user_error(error: BaseException, function: str = "", *, whole_path: bool = F
 
 
 def shortened(message: str) -> str:
-    """Remove the frames of Luigi and this package from the tracebacks in a message.
+    """Remove Luigi's and this package's frames from the tracebacks in a message.
 
-    If no other frames are left, it is returned unchanged, because the error is in Luigi or this package.
+    If no frames are left, the message is returned unchanged: the error is in Luigi or this package.
     """
 
     def kept(frame: re.Match[str]) -> str:
@@ -221,7 +221,7 @@ def shortened(message: str) -> str:
 
 @functools.cache
 def _not_theirs() -> tuple[str, ...]:
-    """Return path prefixes of code that is not the user's: luigi_pai, Luigi, functools, frozen modules."""
+    """Return path prefixes for code that is not the user's: luigi_pai, Luigi, functools, frozen modules."""
     import luigi  # noqa: PLC0415  slow to load; only commands that run user code need it
 
     folders = [str(Path(file).resolve().parent) + os.sep for file in (__file__, luigi.__file__)]

@@ -27,7 +27,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(milliseconds: int | None) -> str:
-    """Format ms since 1970 as local time, with how long ago that was; an empty string for None."""
+    """Format ms since 1970 as local time, followed by how long ago that was; '' for None."""
     if milliseconds is None:
         return ""
     local = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()

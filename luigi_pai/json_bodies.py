@@ -1,9 +1,9 @@
-"""Reads the JSON body of a response in a bounded amount of memory.
+"""Reads a response's JSON body in a bounded amount of memory.
 
-Parsed JSON can take 40 times the memory of its body, so a limit of bytes is not sufficient. An ordinary
-document has at most 16 MiB and 500,000 lists, objects and commas, which are counted before it is parsed.
+Parsed JSON can take 40 times the memory of its body, so limiting the bytes is not enough. An ordinary
+document is at most 16 MiB, with 500,000 lists, objects and commas, which are counted before parsing.
 Lists of jobs and files may be larger, because a v1 server sends all its jobs at once, and HDFS sends all
-entries of a folder. Such a list is parsed one entry at a time, and only the converted entries are kept.
+entries in a folder. Such a list is parsed one entry at a time, and only the converted entries are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIB = 1024 * 1024
 _LARGEST = 16 * _MIB  # bytes of a document that is parsed as a whole
 _MOST_ITEMS = 500_000  # its lists, objects and commas; they take at most 130 bytes each
 _SMALL = 4 * _MIB  # bytes of a list that is parsed as a whole
-_LARGEST_LIST = 48 * _MIB  # bytes of a list; 100,000 jobs of OpenPAI 0.14 have 36 MB
+_LARGEST_LIST = 48 * _MIB  # bytes of a list; 100,000 jobs on OpenPAI 0.14 take 36 MB
 _MOST_ENTRIES = 200_000
 _OBJECTS = 3  # objects of an entry, on average; a body with more has too many entries
 _LARGEST_KEPT = 80 * _MIB  # bytes of memory for the converted entries of a list
@@ -53,7 +53,7 @@ def parse_json(body: bytes, each: Callable[[Any], Any] | None = None) -> Any:
     Args:
         body: The body in UTF-8.
         each: A function that converts the entries of the list, for a body that is a list or contains one.
-            Such a body may have 48 MiB and 200,000 entries that take 80 MiB of memory.
+            Such a body may be up to 48 MiB, with 200,000 entries that take 80 MiB of memory.
 
     Raises:
         TooLarge: The document exceeds a limit.
@@ -77,7 +77,7 @@ def check_size(document: bytes | str) -> None:
     """Check a JSON document before it is parsed as a whole.
 
     Raises:
-        TooLarge: It has more than 16 MiB, or more than 500,000 lists, objects and commas.
+        TooLarge: It is larger than 16 MiB, or has more than 500,000 lists, objects and commas.
     """
     if len(document) > _LARGEST:
         raise TooLarge(f"it has more than {_LARGEST / _MIB:g} MiB")
@@ -115,7 +115,7 @@ def _with_large_list(body: bytes, each: Callable[[Any], Any]) -> Any:
 
 
 def _check_depth(document: Any) -> None:
-    """Raise ValueError if a document is nested so deeply that functions that walk through it would fail."""
+    """Raise ValueError if a document is nested too deeply for functions that walk through it."""
     level, depth = [document], 0
     while level := [part for value in level for part in _parts(value) if isinstance(part, (dict, list))]:
         depth += 1
@@ -130,7 +130,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _values(value: Any) -> Iterator[Any]:
-    """Yield a value and the values in it that take memory: without keys and values that Python shares."""
+    """Yield a value and the values in it that take memory, except keys and values that Python shares."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -146,7 +146,7 @@ def _values(value: Any) -> Iterator[Any]:
 
 
 def _changed(document: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
-    """Return a document in which its list, which may be in an object, was changed."""
+    """Return a document with its list, which may be inside an object, replaced."""
     if isinstance(document, dict):
         return {key: _changed(value, change) for key, value in document.items()}
     return change(document) if isinstance(document, list) else document
@@ -199,7 +199,7 @@ class _Windows:
             self._read()
 
     def _value(self) -> Any:
-        """Return the next value. A value at the end of the window may be cut off, so it is parsed again."""
+        """Return the next value. A value at the end of the window may be truncated, so parse it again."""
         while True:
             start = _BLANKS.match(self._text, self._at).end()  # type: ignore[union-attr]  # as above
             try:
@@ -213,7 +213,7 @@ class _Windows:
             self._read()
 
     def _read(self) -> None:
-        """Append the next window to the characters that are not parsed yet."""
+        """Append the next window to the characters that have not been parsed yet."""
         if len(self._text) - self._at > _WINDOW:
             raise TooLarge(f"an entry of its list has more than {_WINDOW / _MIB:g} MiB")
         part = self._body[self._next : self._next + _WINDOW]

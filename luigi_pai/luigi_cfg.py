@@ -32,7 +32,7 @@ class InterpolationMissingEnvvarError(configparser.InterpolationError):
 
 
 class _Interpolation(configparser.BasicInterpolation):
-    """Replaces ``%(key)s``, and then replaces ``${NAME}`` by the value of an environment variable."""
+    """Replaces ``%(key)s``, then ``${NAME}`` with the value of the environment variable."""
 
     def before_get(self, parser: Any, section: Any, option: str, value: str, defaults: Any) -> str:
         def variable(found: re.Match[str]) -> str:
@@ -52,7 +52,7 @@ class _CfgParser(configparser.ConfigParser):
         self.read(paths)
 
     def get(self, section: str, option: str, **options: Any) -> Any:  # type: ignore[override]
-        """Return a value. A key with dashes is the same as one with underscores."""
+        """Return a value. Dashes and underscores in a key are equivalent."""
         try:
             return super().get(section, option.replace("-", "_"), **options)
         except (configparser.NoOptionError, configparser.NoSectionError):
@@ -85,7 +85,7 @@ def parser() -> Any:
     """Return a parser that has read the files that Luigi reads. Later calls return the same parser.
 
     Raises:
-        ConfigError: The configuration is a luigi.toml, but the package for it is not installed.
+        ConfigError: The configuration is a luigi.toml, but the package to read it is not installed.
         configparser.Error: A file cannot be parsed.
     """
     default = os.environ.get("LUIGI_CONFIG_PARSER", "cfg")

@@ -1,4 +1,4 @@
-"""Notebooks: tables of jobs and of a sweep's points, and a progress line in the output of a cell.
+"""Notebooks: tables of jobs and of a sweep's points, and a progress line in a cell's output.
 
 IPython displays the tables and the line. Every kernel has IPython, so no other package is needed.
 """
@@ -32,17 +32,17 @@ _COLOURS = {
 
 
 def is_notebook() -> bool:
-    """Return whether this process is the kernel of a notebook."""
+    """Return whether this process is a notebook's kernel."""
     ipython = sys.modules.get("IPython")
     get_shell = getattr(ipython, "get_ipython", None)
     return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
 
 
 class Link(str):  # noqa: SLOT000  a string with an additional attribute
-    """The label of a link.
+    """A link's label.
 
     Attributes:
-        url: The target of the link; if its scheme is not http or https, only the label is shown.
+        url: The link's target; if its scheme is not http or https, only the label is shown.
     """
 
     url: str
@@ -55,11 +55,11 @@ class Link(str):  # noqa: SLOT000  a string with an additional attribute
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
-    """Return a table as HTML, in which the states of jobs have colours.
+    """Return a table as HTML, with job states in colour.
 
     Args:
-        titles: The titles of the columns.
-        rows: For each row, a string for each column; a ``Link`` becomes an HTML link.
+        titles: The column titles.
+        rows: The rows, each with one string per column; a ``Link`` becomes an HTML link.
         note: A note below the table.
     """
     head = "".join(f'<th style="text-align:left">{_escaped(title)}</th>' for title in titles)
@@ -82,13 +82,13 @@ def _escaped(string: str) -> str:
 
 
 class Drawing:
-    """A line with a progress bar in the output of the running cell."""
+    """A line with a progress bar in the running cell's output."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def draw(self, line: str, done: float | None = None) -> None:
-        """Draw the line, which replaces the line from the previous call.
+        """Draw the line, replacing the one from the previous call.
 
         Args:
             line: The line.

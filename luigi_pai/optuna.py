@@ -1,4 +1,4 @@
-"""OptunaSweep: a search whose points Optuna proposes. Optuna is installed by the extra ``optuna``."""
+"""OptunaSweep: a search whose points Optuna proposes. The ``optuna`` extra installs Optuna."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ class _Note(NamedTuple):
 
 
 def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]], sweep: str) -> BaseSampler:
-    """Make a sampler return the recorded parameters for trials with recorded parameters.
+    """Make a sampler return the recorded parameters of trials that have any.
 
-    It still draws new parameters for these trials, so that its random state advances as for new trials. The
-    new value of a parameter is used if its distribution does not contain the recorded value, because the code
+    The sampler still draws new parameters for these trials, so that its random state advances as for new
+    trials. If a parameter's distribution does not contain the recorded value, the new value is used: the code
     may have changed, or others may have written the journal. The first such value is logged.
 
     Args:
         sampler: The sampler to change.
-        known: The number of a trial -> its recorded parameters.
-        sweep: The name of the sweep, for the log.
+        known: A trial's number -> its recorded parameters.
+        sweep: The sweep's name, for the log.
     """
     relative, independent = sampler.sample_relative, sampler.sample_independent
     refused: list[str] = []
@@ -106,7 +106,7 @@ def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]], swe
 
 
 def _valid_notes(notes: Iterable[Any]) -> Iterator[_Note]:
-    """Yield the valid notes of trials in a journal, without fields of other types."""
+    """Yield the valid notes on trials in a journal, without fields of other types."""
     for trial in (each for note in notes if isinstance(note, list) for each in note):
         number, params, values = (
             trial.get(key) if isinstance(trial, dict) else None for key in ("trial", "params", "values")
@@ -138,7 +138,7 @@ class OptunaSweep(PaiSweep):
                 return Train(rate=trial.suggest_float("rate", 1e-4, 0.1, log=True))
 
     A failed point, or a point without a number in a column of ``direction``, is a failed trial. If the
-    process is killed, the next run rebuilds the study from the journal, so that its trials have the recorded
+    process is killed, the next run rebuilds the study from the journal. Trials keep their recorded
     parameters, and a sampler with a seed continues as if nothing had happened.
     """
 
@@ -153,11 +153,11 @@ class OptunaSweep(PaiSweep):
 
     @abc.abstractmethod
     def point(self, trial: optuna.Trial) -> JobTask:
-        """Return the task of a trial, with values of ``trial.suggest_float`` and the like. Required."""
+        """Return a trial's task, with values from ``trial.suggest_float`` and the like. Required."""
         ...
 
     def sampler(self) -> BaseSampler:
-        """Return the sampler of the study; the default is a TPE sampler with a seed."""
+        """Return the study's sampler; the default is a TPE sampler with a seed."""
         with warnings.catch_warnings():  # before Optuna 5, constant_liar is experimental
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             return optuna.samplers.TPESampler(seed=1, constant_liar=True)
@@ -165,8 +165,8 @@ class OptunaSweep(PaiSweep):
     def pruner(self) -> BasePruner | None:
         """Return the pruner that stops poor points early. The default is None: no point is stopped.
 
-        The pruner gets the reported values of the first column of ``direction``, each with the ``step`` of
-        its report, or with the report's number if it has no ``step``.
+        The pruner receives the values reported for the first column of ``direction``, each with its report's
+        ``step``, or with the report's number if the report has no ``step``.
         """
         return None
 
@@ -248,7 +248,7 @@ class OptunaSweep(PaiSweep):
         return [Best(direction) for direction in directions]
 
     def _values(self, trial: optuna.Trial) -> dict[int, float]:
-        """Return the reported values of a trial by step."""
+        """Return a trial's reported values by step."""
         return self.study.trials[trial.number].intermediate_values
 
     # methods of PaiSweep
@@ -276,7 +276,7 @@ class OptunaSweep(PaiSweep):
         return int(self.trials)
 
     def _note(self) -> Any:
-        """Return parameters and reported values of the trials that have changed since the last call."""
+        """Return the parameters and reported values of trials that changed since the last call."""
         changed, self._changed = self._changed, {}
         return [
             {"trial": number, "params": trial.params, "values": self._values(trial)}

@@ -1,4 +1,4 @@
-"""Locks of this user on this machine, and private folders of this user. Standard library only."""
+"""The user's locks and private folders on this machine. Standard library only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_POLLED = 0.02  # seconds between two tries to take a lock
+_POLLED = 0.02  # seconds between two attempts to take a lock
 
 
 def private_folder() -> Path:
@@ -36,11 +36,11 @@ def state_folder() -> Path:
     """Return the folder ``luigi_pai`` in XDG_STATE_HOME or, if unset, in ~/.local/state; create it.
 
     The checks are the same as in ``private_folder``. The home folder must belong to this user, so that a
-    process of root leaves no files in the home of another user.
+    process run by root leaves no files in another user's home.
 
     Raises:
         PermissionError: A folder fails one of these checks.
-        OSError: The folder cannot be made.
+        OSError: The folder cannot be created.
         RuntimeError: This user has no home folder.
     """
     base = Path(os.environ.get("XDG_STATE_HOME", ""))
@@ -53,11 +53,11 @@ def state_folder() -> Path:
 
 
 def make_private(folder: Path) -> Path:
-    """Create a folder that only this user can access if it does not exist; check it and return it.
+    """Create a folder that only this user can access, unless it exists; check it and return it.
 
     Raises:
-        PermissionError: The path is not a folder but, for example, a link; it belongs to another user; or
-            other users have access to it.
+        PermissionError: The path is not a folder (but a link, for example), belongs to another user, or is
+            accessible to other users.
         OSError: The folder cannot be created.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -72,14 +72,14 @@ def make_private(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def one_at_a_time(kind: str, key: str, patience: float = math.inf) -> Iterator[None]:
-    """Hold a lock among the processes and threads of this user on this machine; others wait for it.
+    """Hold a lock shared by all of this user's processes and threads on this machine; others wait for it.
 
-    If no lock is possible (the folder is refused, the file system has no locks), continue without it. If the
-    process is killed, the system releases the lock.
+    If locking is not possible (the folder fails its checks, the file system does not support locks), continue
+    without a lock. If the process is killed, the system releases the lock.
 
     Args:
         kind: The kind of work, such as ``upload``.
-        key: The object of the work. There are 256 lock files for each ``kind``, so two keys may share one.
+        key: What the work is for. There are 256 lock files per ``kind``, so two keys may share one.
         patience: Seconds to wait for another holder before continuing without the lock.
     """
     number = hashlib.sha256(key.encode(errors="replace")).hexdigest()[:2]

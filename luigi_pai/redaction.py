@@ -1,8 +1,8 @@
-"""Redacts secrets in messages and in the log of urllib3, and removes unprintable characters.
+"""Redacts secrets in messages and in urllib3's log, and removes unprintable characters.
 
-A URL may contain a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for the
-log of a task, ``sig=`` for a log in Azure. urllib3 logs the URLs of its requests, and its warnings about
-broken connections contain them.
+A URL may contain a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for a
+task's log, ``sig=`` for a log in Azure. urllib3 logs the URLs of its requests, and includes them in its
+warnings about broken connections.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONTROL = re.compile(
     r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi, zero-width characters
     r"\ud800-\udfff\U000e0000-\U000e0fff]"  # surrogates, which cannot be encoded; tag characters
 )
-_IN_LUIGI_CFG = {  # pattern in a value that luigi.cfg does not interpret -> the correction
+_IN_LUIGI_CFG = {  # pattern in a value that luigi.cfg does not interpret -> how to correct it
     r"\A[^\n]+\n\Z": "the value ends with a line break: remove it, also in the environment variable",
     r"\n": "the value includes the next line, which is indented: start each key at the beginning of a line",
     r"\s[#;]": "put a comment on a separate line",
@@ -43,11 +43,11 @@ _IN_LUIGI_CFG = {  # pattern in a value that luigi.cfg does not interpret -> the
 
 
 def printable(string: str, *, of_log: bool = False) -> str:
-    """Remove the unprintable characters of a string.
+    """Remove unprintable characters from a string.
 
     These are escape sequences, surrogates, control characters, bidi controls, invisible characters and tag
-    characters. All strings from elsewhere pass through this function before they are shown. If ``of_log``, of
-    a line with carriage returns, such as a progress bar, only the part after the last one is kept.
+    characters. Every external string passes through this function before it is displayed. With ``of_log``,
+    only the text after a line's last carriage return is kept, such as a progress bar's final state.
     """
     if string.isprintable():
         return string
@@ -75,26 +75,26 @@ def wrapped(message: str, stream: TextIO) -> str:
 
 
 def with_hint(message: str, hint: str) -> str:
-    """Append a hint, if there is one, to a message (often a server's), whose full stop is removed."""
+    """Append a hint, if any, to a message (often a server's), after removing its full stop."""
     return f"{message.rstrip().removesuffix('.')}; {hint}" if hint else message
 
 
 def layout_hint(value: str) -> str:
-    """Return how to write a value in luigi.cfg that contains quotes, a comment or the like; else empty."""
+    """Return how to fix a luigi.cfg value that contains quotes, a comment or the like; else empty."""
     return next((hint for pattern, hint in _IN_LUIGI_CFG.items() if re.search(pattern, value)), "")
 
 
 def escape_what_is_not_encodable(stream: TextIO) -> None:
-    """Make a stream escape characters that its encoding does not have, like stderr, instead of failing.
+    """Make a stream escape characters that its encoding lacks, like stderr, instead of failing.
 
-    Containers may print any language, but the encoding of a terminal may be ISO 8859.
+    Containers may print any language, but a terminal's encoding may be ISO 8859.
     """
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="backslashreplace")
 
 
 def redact(message: str) -> str:
-    """Replace each token in a URL and each private key by ``******``."""
+    """Replace each token in a URL and each private key with ``******``."""
     return _PRIVATE_KEY.sub(MASK, _URL_TOKEN.sub(rf"\1{MASK}", message))
 
 
@@ -105,14 +105,14 @@ def check_no_login(url: str, setting: str = "url") -> None:
 
 
 def redact_values(output: str, secrets: Iterable[str | None]) -> str:
-    """Replace secrets by ``******``. None and secrets with less than 4 characters are ignored."""
+    """Replace secrets with ``******``. None and secrets with fewer than 4 characters are ignored."""
     for secret in _known(secrets):
         output = output.replace(secret, MASK)
     return output
 
 
 def redacted_parts(parts: Iterable[bytes], secrets: Iterable[str | None]) -> Iterator[bytes]:
-    """Yield the parts of a file with secrets redacted like in ``redact_values``, also across two parts."""
+    """Yield a file's parts with secrets redacted as in ``redact_values``, even across two parts."""
     known = [secret.encode("utf-8", "surrogatepass") for secret in _known(secrets)]
     if not known:
         yield from parts
@@ -157,6 +157,6 @@ def _redact_record(record: logging.LogRecord) -> bool:
 
 
 def redact_urllib3_logs() -> None:
-    """Redact the log of urllib3 in this process. You can call this more than once."""
+    """Redact urllib3's log in this process. You can call this more than once."""
     for name in ("urllib3.connectionpool", "urllib3.util.retry"):
         logging.getLogger(name).addFilter(_redact_record)  # adding it again has no effect

@@ -1,9 +1,9 @@
 """A task's view of its job, inside the container: names, addresses, ports, folders and progress reports.
 
-This file needs only the standard library of Python 3.6 or later, so luigi_pai is not needed in images.
+This file needs only the standard library of Python 3.6 or later, so images do not need luigi_pai.
 Import it as ``luigi_pai.runtime``, or as ``pai_runtime``, a copy that ``luigi-pai runtime`` writes and that
-a task with ``runtime = True`` puts next to the code. Modules that only one function needs are imported in
-this function, so this module loads in a few milliseconds.
+a task with ``runtime = True`` puts next to the code. Modules that only one function needs are imported
+inside that function, so this module loads in a few milliseconds.
 
 It reads the environment variables of both OpenPAI APIs (v1: 0.7 to 0.14, v2: 0.15 to 1.8), which are listed
 in docs/container.md. Outside a container, ``current()`` returns the only task of a job named ``local``.
@@ -167,22 +167,22 @@ _TASK_PORTS = re.compile(
 
 
 class ContainerError(RuntimeError):
-    """This job, or this release of OpenPAI, does not provide the requested value."""
+    """This job or OpenPAI release does not provide the requested value."""
 
 
 class BarrierTimeout(ContainerError):
-    """Tasks did not reach a barrier in time; the message names them."""
+    """Some tasks did not reach a barrier in time; the message names them."""
 
 
 class Peer:
-    """A task of the job, as it is known to the current task.
+    """A task of the job, as the current task sees it.
 
     Attributes:
-        role, index: The role of the task, and its index in the role.
+        role, index: The task's role, and its index in the role.
         host: The task's address. On v2 without gang allocation, it is None until the task has an address.
         ports: Label -> port numbers; on v1, other tasks have only the label ``http`` here.
-        gpus: The task's number of GPUs. It is None outside a container, and on v1 for the tasks of other
-            roles, because no variable contains it.
+        gpus: The task's number of GPUs. None outside a container and, on v1, for tasks of other roles,
+            because no variable contains it.
     """
 
     def __init__(self, role: str, index: int, host: "str | None" = None) -> None:
@@ -234,12 +234,12 @@ class Task:
         api: ``v1`` or ``v2``; None outside a container.
         user, virtual_cluster: The job's user and virtual cluster.
         job: The job's name, without ``USER~``.
-        name: The job's name without a suffix such as ``__attempt2``; it is the same for all submissions.
-        attempt: The number of the submission, from 1.
-        role, index: The role of this task, and its index in the role.
-        roles: Role -> its tasks. If the conversion from v1 to v2 has renamed a role, both names work
+        name: The job's name without a suffix such as ``__attempt2``; the same for all submissions.
+        attempt: The submission's number, from 1.
+        role, index: This task's role, and its index in the role.
+        roles: Role -> its tasks. If the conversion from v1 to v2 renamed a role, both names work
             (``my_role`` and ``myrole``).
-        peers: All tasks of the job, in the order of their ranks.
+        peers: All of the job's tasks, in rank order.
         cpus, gpus, memory_mb, shm_mb: This task's resources; None if OpenPAI sets no variable for them.
         work_dir: The working folder.
     """
@@ -275,22 +275,22 @@ class Task:
 
     @property
     def rank(self) -> int:
-        """Rank of this task, from 0. Ranks follow the job's order of roles and, within a role, the index."""
+        """This task's rank, from 0. Ranks follow the job's order of roles and, within a role, the index."""
         return self.peers.index(self.own)
 
     @property
     def world_size(self) -> int:
-        """Number of tasks of the job."""
+        """Number of tasks in the job."""
         return len(self.peers)
 
     @property
     def host(self) -> str:
-        """Address of this task; empty if it is unknown."""
+        """This task's address; empty if it is unknown."""
         return self.own.host or ""
 
     @property
     def ports(self) -> "dict[str, list[int]]":
-        """Ports of this task: label -> port numbers."""
+        """This task's ports: label -> port numbers."""
         return self.own.ports
 
     @property
@@ -300,7 +300,7 @@ class Task:
 
     @property
     def code_dir(self) -> str:
-        """The job's code folder, from which the code was copied; outside a container, the working folder."""
+        """The job's code folder, the source of the copied code; outside a container, the working folder."""
         return self._folder("code_dir", "codeDir")
 
     @property
@@ -314,7 +314,7 @@ class Task:
         return self._read("checkpoint_dir") or f"{self.output_dir.rstrip('/')}/_checkpoint"
 
     def peers_of(self, roles: "list[str] | None" = None) -> "list[Peer]":
-        """Return the tasks of these roles, in the order of ``roles``; all tasks of the job if None."""
+        """Return the tasks of these roles, in the order of ``roles``; all of the job's tasks if None."""
         return [peer for role in _role_names(self, roles) for peer in self.roles[role]]
 
     def _read(self, key: str, **fields: object) -> "str | None":
@@ -365,7 +365,7 @@ class Task:
         return peers
 
     def _own_peer(self) -> Peer:
-        """Return this task's `Peer`, after adding the host and ports that only its own variables contain."""
+        """Return this task's `Peer`, adding the host and ports that only its own variables contain."""
         peers: "list[Peer]" = self.roles[self.role]
         if self.index >= len(peers):
             names = VARIABLES["hosts"].v1 if self.api == "v1" else VARIABLES["instances"].v2
@@ -391,7 +391,7 @@ class Task:
 
 
 class _Roles(dict):  # type: ignore[type-arg]
-    """Role -> its tasks; a role that v2 has renamed is also found under its old name."""
+    """Role -> its tasks; a role that v2 renamed is also found under its old name."""
 
     def __missing__(self, role: str) -> "list[Peer]":
         for name, peers in self.items():
@@ -408,7 +408,7 @@ def _role_names(task: Task, roles: "list[str] | None") -> "list[str]":
 
 
 class _FreePorts(dict):  # type: ignore[type-arg]
-    """The ports of a task outside a container, where each label gets a free port on its first lookup."""
+    """A task's ports outside a container, where each label gets a free port on its first lookup."""
 
     def __missing__(self, label: str) -> "list[int]":
         import socket
@@ -420,7 +420,7 @@ class _FreePorts(dict):  # type: ignore[type-arg]
 
 
 def folded(role: str) -> str:
-    """Convert a role to its form on v2 servers and in their variables: ``My_Role`` -> ``myrole``."""
+    """Convert a role's name to the form used on v2 servers and in variables: ``My_Role`` -> ``myrole``."""
     return re.sub("[^a-z0-9]", "", role.lower())
 
 
@@ -432,7 +432,7 @@ def current() -> Task:
     """Return the current task, from its environment variables.
 
     Raises:
-        ContainerError: the variables of OpenPAI contradict each other.
+        ContainerError: OpenPAI's variables contradict each other.
     """
     return Task(dict(os.environ))
 
@@ -443,11 +443,11 @@ def current() -> Task:
 def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[str, str]":
     """Set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in this process, and return them.
 
-    RANK and WORLD_SIZE count tasks, so only one process of each task may call this. After the call,
+    RANK and WORLD_SIZE count tasks, so only one process per task may call this. After the call,
     ``torch.distributed.init_process_group("gloo")`` needs no other arguments.
 
     Args:
-        port: The label of the first task's port, to which all processes connect; on v1, it must be ``http``.
+        port: The label of the first task's port that all processes connect to; must be ``http`` on v1.
         roles: The roles that take part; all if None.
 
     Raises:
@@ -467,7 +467,7 @@ def tf_config(port: str = "http", roles: "list[str] | None" = None) -> str:
     """Return the value of TF_CONFIG: the tasks' addresses by role, and this task's role and index.
 
     Args:
-        port: The label of the port on which each task serves; on v1, it must be ``http``.
+        port: The label of the port that each task listens on; must be ``http`` on v1.
         roles: The roles that take part; all if None. They are used as TensorFlow's task types.
 
     Raises:
@@ -482,12 +482,12 @@ def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> s
     """Return the host list of ``mpirun -H`` and ``horovodrun -H``: ``HOST:SLOTS,HOST:SLOTS``.
 
     Args:
-        slots: The number of processes in each task; if None, its number of GPUs, or 1 if it has no GPU.
+        slots: The number of processes per task; if None, the task's number of GPUs, or 1 without GPUs.
         roles: The roles that take part; all if None.
 
     Raises:
         ContainerError: ``slots`` is None, but v1 does not report the number of GPUs for tasks of other roles;
-            or a task has no address yet, or no port ``http``.
+            or a task has no address yet, or no ``http`` port.
     """
     hosts = []
     for peer in current().peers_of(roles):
@@ -500,7 +500,7 @@ def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> s
 
 
 def _rank(task: Task, peers: "list[Peer]") -> int:
-    """Return the rank of this task among the tasks that take part."""
+    """Return this task's rank among the tasks that take part."""
     if task.own not in peers:
         names = ", ".join(map(str, peers))
         raise ContainerError(f"{task.own} is not one of the tasks that take part: {names}")
@@ -509,26 +509,26 @@ def _rank(task: Task, peers: "list[Peer]") -> int:
 
 # ---------------------------------------------------------------- barrier
 
-_RETRY = 0.1  # seconds between attempts to reach a task that is not up yet
+_RETRY = 0.1  # seconds between attempts to reach a task that has not started yet
 _LONGEST = 4096  # bytes of a task's message
 _LINGER = 2.0  # seconds that tasks wait for each other's last messages
-_MOST_SECONDS = 1e6  # maximum timeout of a barrier (eleven days), because sockets refuse much longer timeouts
+_MOST_SECONDS = 1e6  # maximum timeout of a barrier (eleven days), because sockets reject much longer timeouts
 
 
 def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
-    """Wait until every task has reached the barrier of this name; one process of each task must call this.
+    """Wait until every task has reached the barrier with this name; call it in one process per task.
 
     The first task listens on its port, and the others connect to it. Do not use this port for anything else
     meanwhile.
 
     Args:
-        name: The name of the barrier; a task may pass a barrier of this name only once.
-        timeout: The maximum time to wait, in seconds.
-        port: The label of the port; on v1, it must be ``http``.
+        name: The barrier's name; a task can pass a barrier with this name only once.
+        timeout: How long to wait at most, in seconds.
+        port: The label of the port; must be ``http`` on v1.
         roles: The roles that take part; all if None.
 
     Raises:
-        BarrierTimeout: tasks did not arrive in time; the message names them.
+        BarrierTimeout: some tasks did not arrive in time; the message names them.
         ContainerError: this task is not in any of the roles, the port is unknown here or in use, or the first
             task has no address yet.
     """
@@ -554,10 +554,10 @@ class _Meeting:
 
     Args:
         job: The job's name.
-        name: The name of the barrier; the tasks of one barrier send the same job and name.
+        name: The barrier's name; all tasks at one barrier send the same job and name.
         peers: The tasks that take part; their indices in this list are their ranks.
         port: The label of the port.
-        deadline: The time at which the barrier fails if tasks are missing, in seconds of the monotonic clock.
+        deadline: When the barrier fails if tasks are missing, in seconds of the monotonic clock.
     """
 
     def __init__(self, job: str, name: str, peers: "list[Peer]", port: str, deadline: float) -> None:
@@ -609,7 +609,7 @@ class _Meeting:
         return missing
 
     def _bind(self, server: "socket.socket", number: int) -> None:
-        """Bind to the address that others connect to, or to all addresses if it is not a local one."""
+        """Bind to the address that others connect to, or to all addresses if that one is not local."""
         import errno
         import socket
 
@@ -643,7 +643,7 @@ class _Meeting:
         selector.register(connection, selectors.EVENT_READ)
 
     def _receive(self, connection: "socket.socket") -> bool:
-        """Read a task's message; return False if the task is at another barrier, or has disconnected."""
+        """Read a task's message; return False if the task is at another barrier or disconnected."""
         try:
             data = connection.recv(_LONGEST)
         except OSError:
@@ -712,7 +712,7 @@ class _Meeting:
         return [0]
 
     def _ask(self, rank: int) -> object:
-        """Return the first task's response: the missing ranks, or the other barrier at which it waits."""
+        """Return the first task's response: the missing ranks, or the other barrier where it is waiting."""
         import socket
         import struct
 
@@ -748,13 +748,13 @@ class _Meeting:
 # ---------------------------------------------------------------- reports
 
 REPORTS = "_reports"
-"""The folder of reports, in the output folder; each task has a file ``ROLE-INDEX.jsonl`` in it."""
+"""The folder for reports in the output folder; each task writes a ``ROLE-INDEX.jsonl`` file there."""
 
 _SEND_AFTER = 1.0  # seconds from the first report to the first hdfs command
 _SEND_EVERY = 10.0  # seconds between two hdfs commands
 _LONGEST_PAUSE = 160.0  # maximum seconds between two hdfs commands, after failures
-_HDFS_SECONDS = 120.0  # maximum seconds for an hdfs command, and for the wait for its lock
-_KEPT = 10_000  # lines that are kept while HDFS does not accept them
+_HDFS_SECONDS = 120.0  # maximum seconds for an hdfs command, and to wait for its lock
+_KEPT = 10_000  # how many lines to keep while HDFS does not accept them
 _PLACE = sorted(
     {
         name
@@ -770,7 +770,7 @@ def report(*_unnamed: "NoReturn", **values: object) -> None:
 
     The Luigi task shows the last report; the progress is ``step`` of ``steps``, or ``progress`` from 0 to 1.
     If the folder is on HDFS, the image's ``hdfs`` command sends the lines in the background, every 10 s and
-    at the end. A line that cannot be written is printed, so that a report never fails a job.
+    at the end. Lines that cannot be written are printed instead, so a report never fails a job.
 
     Args:
         values: Numbers or strings by name, such as ``step=10, loss=0.3``. ``time`` (seconds since 1970) and
@@ -797,7 +797,7 @@ def report(*_unnamed: "NoReturn", **values: object) -> None:
 
 
 def _warn_of_progress(progress: object) -> None:
-    """Log once that a progress is not from 0 to 1, because it is then shown as 0 or 100 %."""
+    """Log once that a progress value is outside 0 to 1, because it is then shown as 0 or 100 %."""
     is_wrong = isinstance(progress, (int, float)) and not 0 <= progress <= 1
     if is_wrong and not _WARNED:
         _WARNED.append(progress)
@@ -806,7 +806,7 @@ def _warn_of_progress(progress: object) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _report_place(*_: "str | None") -> "tuple[str, str, int]":
-    """Return the folder and the file name of this task's reports, and the number of the submission."""
+    """Return the folder and file name for this task's reports, and the submission's number."""
     task = current()
     name = f"{task.role}-{task.index}.jsonl"
     try:
@@ -816,7 +816,7 @@ def _report_place(*_: "str | None") -> "tuple[str, str, int]":
 
 
 def _line(values: "dict[str, object]") -> str:
-    """Return values as JSON; values of types that JSON does not have become numbers or strings."""
+    """Return values as JSON; types that JSON does not support become numbers or strings."""
     try:
         return json.dumps(values, default=_plain)
     except Exception:  # noqa: BLE001  a user's value may raise anything
@@ -833,7 +833,7 @@ def _written(value: object) -> object:
 
 
 def _plain(value: object) -> object:
-    """Return a number of numpy or torch as a Python number, and anything else as a string."""
+    """Return a NumPy or torch number as a Python number, and anything else as a string."""
     try:
         return value.item()  # type: ignore[attr-defined]
     except Exception:  # noqa: BLE001  an array of several numbers, or not an array
@@ -841,7 +841,7 @@ def _plain(value: object) -> object:
 
 
 class _Reporter:
-    """Writes the reports of this process to a file, or sends them to HDFS; without a folder, prints them.
+    """Writes this process's reports to a file, or sends them to HDFS; without a folder, prints them.
 
     A signal handler may report while a report is being sent, so the lock is reentrant.
     """
@@ -869,7 +869,7 @@ class _Reporter:
             import tempfile  # noqa: F401
 
     def add(self, line: str) -> None:
-        """Write a line at once or, on HDFS, queue it to be sent soon."""
+        """Write a line immediately or, on HDFS, queue it."""
         self._lines.append(line)
         is_too_late = self._is_ended or not (self._is_started or self._main.is_alive())
         if not self._is_hdfs or is_too_late:
@@ -954,7 +954,7 @@ class _Reporter:
             _hdfs("-appendToFile", "-", self._path, data=data)
 
     def _ends_with_a_line(self) -> bool:
-        """Return whether the last line is complete; a kill or a full disk may have cut it short."""
+        """Return whether the last line is complete; a kill or a full disk may have truncated it."""
         try:
             with open(self._path, "rb") as file:
                 file.seek(-1, os.SEEK_END)
@@ -968,7 +968,7 @@ _REPORTERS: "dict[tuple[int, str, str], _Reporter]" = {}
 
 
 def _make_folder(path: str) -> None:
-    """Make a folder and its missing parents; everybody may write there.
+    """Create a folder and its missing parents, writable by everybody.
 
     Containers run as root or nobody, so otherwise the user could not delete the files in these folders.
     """
@@ -990,7 +990,7 @@ def _print(lines: "list[str]") -> None:
 
 @contextlib.contextmanager
 def _exclusive() -> "Iterator[None]":
-    """Lock out this container's other processes, because a file on HDFS can have one writer at a time."""
+    """Lock out this container's other processes, because an HDFS file can have only one writer at a time."""
     import fcntl
 
     deadline = time.monotonic() + _HDFS_SECONDS
