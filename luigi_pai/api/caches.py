@@ -38,7 +38,7 @@ class BoundedCache(OrderedDict[K, V]):
                 self.popitem(last=False)
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key. If there is none, create and store it while other threads wait."""
+        """Return a key's value. If there is none, create and store it while other threads wait."""
         with self._locks.setdefault(os.getpid(), threading.Lock()):
             value = self.get(key)
             if value is None:

@@ -1,4 +1,4 @@
-"""The clock of a Cluster, for ages, deadlines and waits."""
+"""A Cluster's clock, for ages, deadlines and waits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Clock:
     """Wait for a number of seconds."""
 
     monotonic = staticmethod(time.monotonic)
-    """Return the seconds of a clock that never goes back and that all processes of a machine share."""
+    """Return the seconds of a clock that never goes back and that all processes on a machine share."""
 
     time = staticmethod(time.time)
-    """Return seconds since 1970 UTC, to compare with time stamps of other machines."""
+    """Return seconds since 1970 UTC, to compare with other machines' time stamps."""
 
     def get(self, items: queue.Queue[Any], seconds: float) -> Any:
-        """Wait for an item of a queue and return it.
+        """Wait for an item from a queue and return it.
 
         Raises:
             queue.Empty: No item came within ``seconds``.

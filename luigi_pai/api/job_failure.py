@@ -1,4 +1,4 @@
-"""The error for a failed or stopped job: the task that caused the end, and the last lines of its log."""
+"""The error for a failed or stopped job: the task that ended it, and the last lines of that task's log."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _RUNTIME_HINT = "the container has no pai_runtime.py; set runtime = True on the 
 
 
 def deciding_task(status: JobStatus) -> TaskStatus | None:
-    """Return the task that caused the end of a job; None if it is not known.
+    """Return the task that ended a job; None if it is not known.
 
     This is the task that the server names. If the server names none, it is a failed task, preferably one
-    with the job's exit code. If no task has failed, it is the job's only task, if it has just one.
+    with the job's exit code. If no task failed and the job has only one task, it is that one.
     """
     decided = [task for task in status.tasks if (task.role, task.index) == status.exit_task]
     failed = status.failed_tasks()
@@ -46,10 +46,10 @@ def deciding_task(status: JobStatus) -> TaskStatus | None:
 
 
 def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None:
-    """Return the task that caused the end of a job and the last lines of its log; None if there are none.
+    """Return the task that ended a job and the last lines of its log; None if there are none.
 
-    The result is also None if the log cannot be read (0.15 to 1.3 serve no logs, nodes of 0.7 to 0.14 may be
-    unreachable), because an error about the log must not hide the job's error.
+    The result is also None if the log cannot be read (0.15 to 1.3 do not serve logs, and nodes of 0.7 to 0.14
+    may be unreachable), because an error about the log must not hide the job's error.
     """
     task = deciding_task(status)
     if task is None:
@@ -64,7 +64,7 @@ def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None
 
 
 def log_end(api: RestApi, status: JobStatus, task: TaskStatus, count: int) -> str:
-    """Return the last lines of the most complete non-empty log of a task, without unprintable characters.
+    """Return the last lines of a task's most complete non-empty log, without unprintable characters.
 
     Raises:
         PaiApiError: The log cannot be read.
@@ -84,7 +84,7 @@ def job_failure(
     secrets: Sequence[str] = (),
     next_step: str | None = None,
 ) -> PaiJobFailed:
-    """Return the error for a failed or stopped job. Its message has the cause, log lines, URLs and advice.
+    """Return the error for a failed or stopped job, with the cause, log lines, URLs and advice.
 
     Args:
         api: The REST API of the job's cluster, to read the job's log.
@@ -130,7 +130,7 @@ def job_failure(
 
 
 def _failed_tasks(status: JobStatus) -> list[TaskStatus]:
-    """Return the failed tasks, first the task that caused the job's end; [] if this task is unknown."""
+    """Return the failed tasks, starting with the one that ended the job; [] if that one is unknown."""
     decided = deciding_task(status)
     return [] if decided is None else [decided, *(task for task in status.failed_tasks() if task != decided)]
 
@@ -140,7 +140,7 @@ def _with_exit_code(task: TaskStatus) -> str:
 
 
 def _output_pages(logged: Sequence[TaskStatus]) -> Iterator[str]:
-    """Yield lines with the URLs of the tasks' output; if some are left out, the last line counts them."""
+    """Yield lines with the URLs of the tasks' output; the last line counts any that are left out."""
     for task in logged[:_MOST_LOGS]:
         yield f"output of {task}: {task.log_url}"
     if len(logged) > _MOST_LOGS:

@@ -1,4 +1,4 @@
-"""Polling: the settings and the schedule of lookups of a job."""
+"""Polling: the settings and the schedule for looking up a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Polling:
 
     Attributes:
         shortest, longest: The bounds of the wait between two lookups (``poll_min``, ``poll_max``).
-        patience: How long transient errors are retried (``poll_patience``).
+        patience: How long to retry after transient errors (``poll_patience``).
     """
 
     shortest: float = 0.1
@@ -24,7 +24,7 @@ class Polling:
 
 
 def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
-    """Return the seconds to wait before the next lookup of a job.
+    """Return how many seconds to wait before looking up a job again.
 
     While the job is queued, the wait is a quarter of the time in the queue, but at most 10 s. While it runs,
     the wait is an eighth of the run time. The bounds are ``polling.shortest`` and ``polling.longest``. To
@@ -51,8 +51,8 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     the square root of the run      8.2 s      29 %        525       161
     ==============================  =========  ==========  ========  ===========
 
-    The square root needs fewer requests than this schedule. But for jobs of less than a minute, the average
-    delay is 20 % of the run with the square root, and 6 % with this schedule.
+    The square root needs fewer requests than this schedule. However, for jobs shorter than a minute, the
+    average delay is 20 % of the run with the square root, and 6 % with this schedule.
 
     Args:
         age: Seconds since the job was first seen running or, while it is queued, since its submission.

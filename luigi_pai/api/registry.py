@@ -1,4 +1,4 @@
-"""The registry of a process, which has one Cluster for each set of settings."""
+"""A process's registry, with one Cluster for each set of settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_CLUSTERS = 100
 
 
 class Clusters:
-    """The clusters of this process, by their settings.
+    """This process's clusters, by their settings.
 
     Attributes:
         clock: The clock for each new Cluster.
@@ -40,7 +40,7 @@ class Clusters:
 
 
 CLUSTERS = Clusters()
-"""The only registry of this process."""
+"""This process's only registry."""
 
 
 def reset_clusters() -> None:

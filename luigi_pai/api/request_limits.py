@@ -1,8 +1,8 @@
-"""The request limits of a server, counted together by all forked processes.
+"""A server's rate limits, counted together by all forked processes.
 
-OpenPAI 1.0 and later limit requests, by default 600 per minute and IP address, 60 lists per minute
-and user, 60 submissions per hour and user. Each response contains the number of requests left and the end of
-the time window. A request beyond the limit is not sent, because the server also counts refused submissions.
+OpenPAI 1.0 and later limit requests, by default to 600 per minute and IP address, 60 lists per minute
+and user, and 60 submissions per hour and user. Each response says how many requests are left and when the
+window ends. Requests beyond the limit are not sent, because the server also counts rejected submissions.
 Polling is spread over the window, so that other requests stay possible.
 """
 
@@ -43,10 +43,10 @@ _WINDOWS = {Kind.CALL: 60.0, Kind.LIST: 60.0, Kind.SUBMIT: 3600.0}
 
 @dataclass(frozen=True)
 class Window:
-    """A time window in which a server accepts a number of requests.
+    """A time window in which a server accepts a limited number of requests.
 
     Attributes:
-        left: The number of requests that it still accepts.
+        left: How many more requests the server accepts.
         ends_in: Seconds until the next window starts.
         size: The number of requests in a whole window; None if the server has not sent it.
         length: The length of a whole window in seconds.
@@ -59,11 +59,11 @@ class Window:
 
 
 class Limits:
-    """The remaining requests of each limit.
+    """The requests left under each rate limit.
 
     Args:
         state: A document with the counts, which forked processes share.
-        clock: The clock that measures the windows, by its monotonic time.
+        clock: The clock that measures the windows, in its monotonic time.
     """
 
     def __init__(self, state: SharedDocument, clock: Clock) -> None:
@@ -104,7 +104,7 @@ class Limits:
 
         Args:
             kind: The kind of request.
-            headers: The headers of its response.
+            headers: The response's headers.
             refused: Whether the response is a 429.
         """
         remaining = headers.get("X-RateLimit-Remaining")
@@ -123,7 +123,7 @@ class Limits:
             state[_KEY] = {**state.get(_KEY, {}), kind.value: window}
 
     def window(self, kind: Kind) -> Window | None:
-        """Return the current window of a kind of request; None if none is known."""
+        """Return the current window for a kind of request; None if none is known."""
         current = self._window(self._state.read(), kind)
         if current is None:
             return None
@@ -131,7 +131,7 @@ class Limits:
         return Window(int(current["left"]), current["ends"] - self._clock.monotonic(), size, _WINDOWS[kind])
 
     def polling_wait(self) -> float:
-        """Return the seconds to pause polling, so that the remaining requests suffice for the window."""
+        """Return how many seconds to pause polling so that the requests left last for the window."""
         state = self._state.read()
         window = self._window(state, Kind.CALL) if _KEY in state else None
         if window is None or not window["of"]:
@@ -141,9 +141,9 @@ class Limits:
         return max(0.0, float(rest - window["left"] / even))
 
     def wait(self, kind: Kind, share: float, since: float) -> float:
-        """Return the seconds to wait before the next request, to use only a share of the limit.
+        """Return how many seconds to wait before the next request, to use only a share of the limit.
 
-        The wait is 0.0 if no limit is known. The unused requests of the share are spread over the rest of the
+        The wait is 0.0 if no limit is known. The share's unused requests are spread over the rest of the
         window.
 
         Args:
@@ -170,13 +170,13 @@ class Limits:
 
 
 def reset_after(headers: Mapping[str, str], now: float, window: float | None = None) -> float | None:
-    """Return the seconds until a request limit ends; None if the response does not contain the time.
+    """Return the seconds until a rate limit ends; None if the response does not say.
 
     The result is Retry-After, or the time from Date to X-RateLimit-Reset. If both exist, the smaller time is
     returned. If the response has X-RateLimit-Reset, the result is at most ``window``.
 
     Args:
-        headers: The headers of the response.
+        headers: The response's headers.
         now: Seconds since 1970 UTC, for a server that sends no Date.
         window: The length of the limit's window in seconds, if known.
     """
@@ -189,7 +189,7 @@ def reset_after(headers: Mapping[str, str], now: float, window: float | None = N
 
 
 def server_time(headers: Mapping[str, str]) -> float | None:
-    """Return the time of a server's clock in seconds since 1970 UTC; None if a response has no Date."""
+    """Return the server's time in seconds since 1970 UTC; None if the response has no Date."""
     try:
         return parsedate_to_datetime(headers.get("Date", "")).timestamp()
     except (TypeError, ValueError):

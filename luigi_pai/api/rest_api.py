@@ -1,4 +1,4 @@
-"""RestApi: the REST API of a cluster, accessed as one user, in the dialect of its server."""
+"""RestApi: a cluster's REST API, accessed as one user, in the server's dialect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 PATIENCE = 3.0
-"""Seconds for which a request that is safe to repeat is retried, if the caller sets no other limit."""
+"""How long to retry a request that is safe to repeat, in seconds, if the caller sets no other limit."""
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class JobRequests:
         return JobList(found, self.page)
 
     def add_tag(self, name: str, tag: str) -> None:
-        """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""
+        """Add a tag to a job (1.3 and later; 0.7 to 0.14 do not support tags, so nothing is sent)."""
         self._detector.call(lambda dialect: dialect.add_tag(name, tag))
 
     def config(self, name: str) -> dict[str, Any]:
@@ -97,17 +97,17 @@ class JobRequests:
         return self._call(lambda dialect: dialect.config(name))
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
-        """Return the events of a job (1.3 and later). v1 servers have none; 0.15 to 1.2 send an error."""
+        """Return a job's events (1.3 and later). v1 servers have none; 0.15 to 1.2 send an error."""
         return self._detector.call_detected(lambda dialect: dialect.events(name))
 
     def ssh(self, name: str) -> SshAccess:
-        """Return how to reach the running containers of a job by ssh."""
+        """Return how to reach a job's running containers by ssh."""
         return self._call(lambda dialect: dialect.ssh(name))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as reported by the server.
 
-        0.15 to 1.0 respond to the v1 request with a 5xx, like a broken server, so the version is requested.
+        0.15 to 1.0 answer the v1 request with a 5xx, which looks like a failure, so check the version first.
         """
 
         def request(dialect: Dialect) -> dict[str, Any]:
@@ -126,17 +126,17 @@ class JobRequests:
 
 
 class RestApi(JobRequests):
-    """Requests to one rest-server. Statuses of jobs are cached by ``Book``, not here.
+    """Requests to one rest-server. ``Book`` caches job statuses; this class does not.
 
     Args:
         session: The connection.
         detector: Returns the dialect, which it detects from responses.
         portal_url: The web portal.
-        polling: How often jobs are looked up, and how long transient errors are retried.
-        retention: Seconds for which the server keeps an ended job; None: the default of the release.
+        polling: How often to look up jobs, and how long to retry after transient errors.
+        retention: How long the server keeps a finished job, in seconds; None: the release's default.
 
     Attributes:
-        session, detector, polling: The arguments of the constructor.
+        session, detector, polling: The constructor's arguments.
         url, username, section, clock: The values of the session and its account.
     """
 
@@ -160,7 +160,7 @@ class RestApi(JobRequests):
 
     @functools.cached_property
     def log_files(self) -> LogFiles:
-        """Fetches the logs that ``task_logs`` of a dialect returns."""
+        """Fetches the logs that a dialect's ``task_logs`` returns."""
         return LogFiles(self.session, self._portal_url)
 
     def with_version(self, api_version: str) -> RestApi:
@@ -171,20 +171,20 @@ class RestApi(JobRequests):
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect of the cluster; v1 as long as it is not known."""
+        """The cluster's dialect; v1 until it is known."""
         return self.detector.current
 
     # jobs
 
     def job_name(self, name: str) -> str:
-        """Return the name of a job on this cluster, in characters that its dialect allows."""
+        """Return a job's name on this cluster, in characters that the dialect allows."""
         return self.dialect.job_name(name)
 
     def status(self, name: str) -> JobStatus:
-        """Return the status of a job.
+        """Return a job's status.
 
         Raises:
-            JobNotFound: The server knows no job of this name.
+            JobNotFound: The server knows no job with this name.
         """
         detector = self.detector
         status = detector.call(lambda dialect: dialect.status(name))
@@ -199,25 +199,25 @@ class RestApi(JobRequests):
         self.detector.call(lambda dialect: dialect.stop(name))
 
     def stop_surely(self, name: str, patience: float = PATIENCE) -> None:
-        """Ask the server to stop a job; transient errors are retried for ``patience`` seconds."""
+        """Ask the server to stop a job; retry for ``patience`` seconds after transient errors."""
         self.repeat(lambda: self.stop(name), patience, f"stop of job {name}")
 
     def repeat(self, request: Callable[[], T], patience: float = PATIENCE, subject: str = "") -> T:
-        """Make a request that is safe to repeat, and return its result; transient errors are retried.
+        """Make a request that is safe to repeat and return its result; retry after transient errors.
 
         Args:
             request: The request.
-            patience: Seconds for which it is retried; after ``TokenLost``, 20 s if that is longer. If a
-                request limit lasts longer than ``patience``, the request is not retried.
+            patience: How long to keep retrying, in seconds; at least 20 s after ``TokenLost``. If a rate
+                limit lasts longer than ``patience``, the request is not retried.
             subject: A description of the request for the log.
         """
         retry = Retry(patience, self.clock, subject, longest=patience, token_limit=self.polling.patience)
         return retry.call(request)
 
     def retention(self) -> float:
-        """Return for how many seconds the server keeps an ended job.
+        """Return how many seconds the server keeps a finished job.
 
-        Without a setting, this is the default of the server's release, which may need a request for the
+        Without a setting, this is the default for the server's release, which may take a request for the
         version.
         """
         return self.detector.retention() if self._retention is None else self._retention

@@ -1,4 +1,4 @@
-"""Retry of transient errors with exponential backoff until a deadline."""
+"""Retries after transient errors, with exponential backoff, until a deadline."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault, TokenLost)
-"""Transient errors, after which a request is retried if it is safe to repeat."""
+"""Transient errors. Afterwards, a request is retried if it is safe to repeat."""
 
 _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
-_LONGEST_LOGINS = 20.0  # seconds: six or more retries, to spread processes that log in at the same time
+_LONGEST_LOGINS = 20.0  # seconds: six or more retries, to spread out processes that log in at the same time
 _LONGEST_LIMIT = 3600.0  # the longest window of a server
 _WINDOWS = 3  # a deadline is at least this many times the wait that the server sends with a 429
 _JITTER = 0.1
@@ -44,17 +44,17 @@ class Retry:
     """Decides after each transient error whether to give up and, if not, how long to wait.
 
     The first wait is at most 0.5 s. This maximum doubles with each additional wait, up to 15 s. If the server
-    sends the time at which a request limit ends, the wait after a 429 lasts until then, but at most an hour.
+    says when a rate limit ends, the wait after a 429 lasts until then, but at most an hour.
 
     The time until the deadline starts with the first failed request. A request that was not sent because
-    of a known limit does not start it, and is retried even after the deadline. If the server refuses a
+    of a known limit does not start it, and is retried even after the deadline. If the server rejects a
     request with 429, the deadline is at least three times the wait that the server sends.
 
     Args:
-        limit: Seconds without success after which the last error is raised.
+        limit: How many seconds to go without success before raising the last error.
         clock: The clock that measures these seconds.
         subject: The subject of the log messages, such as ``job NAME``.
-        longest: If a request limit lasts longer than these seconds, the error is raised without a wait.
+        longest: If a rate limit lasts longer than this many seconds, the error is raised without a wait.
         token_limit: The limit after ``TokenLost``, but at most 20 s, if it is longer than ``limit``.
         sleep: Waits for a number of seconds; default: ``clock.sleep``.
     """
@@ -71,7 +71,7 @@ class Retry:
     _failed: str = field(default="", init=False)  # the server of the last error
 
     def wait_after(self, error: PaiError) -> float:
-        """Return the seconds to wait before the next try.
+        """Return how many seconds to wait before the next attempt.
 
         Raises:
             PaiError: ``error`` is raised again if the deadline is reached, if it comes from a test's mock, or

@@ -1,4 +1,4 @@
-"""Server: finds out a server's name and version, its clock, the login, request limits and storages."""
+"""Server: finds out a server's name and version, its clock, the login, rate limits and storages."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _CREATED_WITHIN = 60.0  # seconds by which a job's creation may precede its requ
 
 @dataclass(frozen=True)
 class Greeting:
-    """The response from the URL at which a rest-server is expected. It may come from another program.
+    """The response from the URL where a rest-server is expected. It may come from another program.
 
     Attributes:
         status: The HTTP status code.
         is_page: Whether the response is HTML.
-        info: The JSON object of the response, since 0.15 with ``name``, ``version``, ``launcherType`` and
+        info: The response's JSON object, since 0.15 with ``name``, ``version``, ``launcherType`` and
             ``authnMethod``; empty if the response is not a JSON object.
-        error_code: The code if the response is an error of a rest-server; otherwise None.
-        skew: Seconds by which the server's clock is ahead of this machine's; None if it sends no Date header.
+        error_code: The code if the response is a rest-server's error; otherwise None.
+        skew: How many seconds the server's clock is ahead of this machine's; None without a Date header.
     """
 
     status: int
@@ -46,7 +46,7 @@ class Greeting:
 
 
 class Server:
-    """The server of a cluster, for diagnostics.
+    """A cluster's server, for diagnostics.
 
     Args:
         session: The connection.
@@ -74,9 +74,9 @@ class Server:
         )
 
     def existed_before(self, job: JobStatus, moment: float) -> bool:
-        """Return whether a job was created more than a minute before ``moment`` of this machine's clock.
+        """Return whether a job was created more than a minute before ``moment`` on this machine's clock.
 
-        The server's clock is read with a request. If it fails, the two clocks are assumed to agree.
+        A request reads the server's clock. If the request fails, the two clocks are assumed to agree.
         """
         skew = None
         with contextlib.suppress(PaiApiError):
@@ -88,7 +88,7 @@ class Server:
         """Log in if there is no token. Return the token's remaining seconds; None if it does not expire.
 
         Raises:
-            AuthenticationError: The login was refused.
+            AuthenticationError: The server rejected the login.
         """
         return self._session.token_life()
 
@@ -96,7 +96,7 @@ class Server:
         """Return the server's information on the token (LTP adds ``vcadmins``); None if it has no such API.
 
         Raises:
-            AuthenticationError: The login or the token was refused.
+            AuthenticationError: The server rejected the login or the token.
         """
         try:
             body = self._session.request("GET", "/api/v2/tokens/check")
@@ -107,13 +107,13 @@ class Server:
         return body if isinstance(body, dict) else None
 
     def api_version(self) -> str:
-        """Return ``v1`` or ``v2``; if it is not known, the server's version is requested, once."""
+        """Return ``v1`` or ``v2``; if it is not known, request the server's version once."""
         return self._detector.detect()
 
     def gives_logs(self) -> bool:
-        """Return whether logs of tasks can be read: from servers since 1.4, or from nodes of 0.7 to 0.14.
+        """Return whether task logs can be read: from servers since 1.4, or from nodes of 0.7 to 0.14.
 
-        A v2 server whose release is not known is assumed to serve logs.
+        If a v2 server's release is not known, it is assumed to serve logs.
         """
         dialect = self._detector.current
         try:
@@ -122,7 +122,7 @@ class Server:
             return True
 
     def has_tags(self) -> bool:
-        """Return whether the server supports tags of jobs (1.3 and later)."""
+        """Return whether the server supports job tags (1.3 and later)."""
         return self._detector.detect() == "v2" and self._detector.is_since(*_TAGS_SINCE)
 
     def info(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Server:
         return self._detector.call_detected(lambda dialect: dialect.info())
 
     def storages(self) -> list[dict[str, Any]]:
-        """Return the storages that the user may mount (1.0 and later; v1 API: empty; 0.15 to 0.17: error)."""
+        """Return the storages the user may mount (1.0 and later; v1 API: empty; 0.15 to 0.17: error)."""
         return self._detector.call_detected(lambda dialect: dialect.storages())
 
     def storage(self, name: str) -> StorageFacts:
@@ -142,13 +142,13 @@ class Server:
         return self._detector.storage(name).facts()
 
     def requests_left(self) -> dict[str, tuple[int, float]]:
-        """Return the requests left and the seconds until the reset for each known request limit."""
+        """Return the requests left and the seconds until the reset for each known rate limit."""
         windows = {kind.value: self._session.limits.window(kind) for kind in Kind}
         return {name: (window.left, window.ends_in) for name, window in windows.items() if window}
 
 
 def default_portal(url: str) -> str:
-    """Return the likely URL of the portal: without ``/rest-server``, or with port 9286 instead of 9186."""
+    """Return the portal's likely URL: without ``/rest-server``, or with port 9286 instead of 9186."""
     parts = urlsplit(url.rstrip("/"))
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
     netloc = f"{host}:{_PORTAL_PORT}" if parts.port == _REST_PORT and not parts.path else parts.netloc

@@ -42,27 +42,27 @@ if http_logger.level == logging.NOTSET:
 
 _SUBMITTED = (HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
-_LOGIN_TURN = 10.0  # seconds, at most, to wait for the login of another process of this machine
+_LOGIN_TURN = 10.0  # maximum seconds to wait for another process's login on this machine
 
 
 class Session:
     """Requests to one rest-server as one user. Threads and forked processes may share a session.
 
     The session logs in when a request first needs a token, sends this token until shortly before it
-    expires, and logs in again if the server rejects it. Forks share the token and the request limits. If
-    several processes of one user of this machine log in to the same account, they take turns, because
+    expires, and logs in again if the server rejects it. Forks share the token and the rate limits. If
+    several of the user's processes on this machine log in to the same account, they take turns, because
     simultaneous logins may delete each other's tokens (``TokenLost``).
 
     Args:
         account: The server and the user.
         shared: The state that forked processes share.
-        clock: The clock that measures the lifetimes of tokens and the windows of limits.
+        clock: The clock that measures token lifetimes and rate limit windows.
 
     Attributes:
-        limits: The server's request limits.
+        limits: The server's rate limits.
 
     Raises:
-        ConfigError: The account's token contains characters that are not possible in a header.
+        ConfigError: The account's token contains characters that are not allowed in a header.
     """
 
     def __init__(self, account: Account, shared: SharedDocument, clock: Clock | None = None) -> None:
@@ -80,12 +80,12 @@ class Session:
 
     @property
     def answered(self) -> bool:
-        """Whether the server has ever responded to this process, or to a login of another forked process."""
+        """Whether the server has ever responded to this process, or to another forked process's login."""
         return self._transport.answered or "token" in self._shared.read()
 
     @property
     def mocked(self) -> bool:
-        """Whether the last response or error came from a test that mocks the library ``requests``."""
+        """Whether the last response or error came from a test that mocks the ``requests`` library."""
         return self._transport.mocked
 
     def url(self, path: str) -> str:
@@ -116,14 +116,14 @@ class Session:
             content_type: The body's media type.
             authorize: Whether to log in first if there is no token. If False, an existing token is sent, and
                 a login follows only if the server responds with 401.
-            kind: The request limit that counts this request.
+            kind: The rate limit that counts this request.
             each: A function that converts the entries of a list that may be large.
 
         Raises:
             ClusterUnreachable: No response in time.
-            InvalidReply: The response is not from an OpenPAI.
-            RateLimited: The request limit is reached, according to this response or to an earlier response.
-            TokenLost: The server refused the token of the last login, and that of a new login.
+            InvalidReply: The response is not from OpenPAI.
+            RateLimited: The rate limit is reached, according to this response or an earlier one.
+            TokenLost: The server rejected the token from the last login, and the token from a new login.
             PaiHttpError: The server responded with an error; see ``errors`` for the subclasses.
         """
         with self._completed():
@@ -142,7 +142,7 @@ class Session:
         return document
 
     def server_info(self) -> dict[str, Any]:
-        """Return the response to ``GET /api/v1/``; it has name, version, launcherType and authnMethod.
+        """Return the response to ``GET /api/v1/``, with name, version, launcherType and authnMethod.
 
         Servers before 0.15 respond with a page or an error. For these, ``{}`` is returned.
 
@@ -159,25 +159,25 @@ class Session:
         return mapping_of(parsed(response)) if is_success(response) else {}
 
     def redacted(self, output: str, secrets: Iterable[str] = ()) -> str:
-        """Return output of a server or a job with the password, the token and private keys redacted.
+        """Return output from a server or a job with the password, the token and private keys redacted.
 
-        LTP sends a private key in the record of each user (``extension.jobSSH.key``).
+        LTP sends a private key in each user's record (``extension.jobSSH.key``).
 
         Args:
             output: The output.
-            secrets: Additional values to redact, such as the secrets of a job.
+            secrets: Additional values to redact, such as a job's secrets.
         """
         return redact(redact_values(output, self.with_own(secrets)))
 
     def with_own(self, secrets: Iterable[str]) -> tuple[str | None, ...]:
-        """Return the secrets and the password and token of this session."""
+        """Return the secrets together with this session's password and token."""
         return (*secrets, self.account.password, self._last_token())
 
     def get(self, url: str, *, part: str | None = None) -> requests.Response:
-        """Send a GET without the token to a URL of the cluster or a node; also return error responses.
+        """Send a GET without the token to a URL on the cluster or a node; return even error responses.
 
         Args:
-            url: The absolute URL; it may contain an access token, as the URLs of logs do.
+            url: The absolute URL; it may contain an access token, as log URLs do.
             part: Value of the ``Range`` header.
 
         Raises:
@@ -187,7 +187,7 @@ class Session:
             return self._transport.send("GET", url, None, None, part=part)
 
     def times(self, action: str) -> int:
-        """Count an action that all forks together may do only a few times; return the new count."""
+        """Count an action that all forks together may perform only a few times; return the new count."""
         with self._shared.update() as state:
             counts = state.get("counts", {})
             state["counts"] = {**counts, action: counts.get(action, 0) + 1}
@@ -205,7 +205,7 @@ class Session:
 
     @contextlib.contextmanager
     def _completed(self) -> Iterator[None]:
-        """Add the section of luigi.cfg to an error; record whether it is mocked and the server responded."""
+        """Add luigi.cfg's section to an error; record whether it is mocked and the server responded."""
         try:
             yield
         except PaiError as error:

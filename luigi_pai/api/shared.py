@@ -1,7 +1,7 @@
 """SharedDocument: a JSON document in anonymous memory, shared between forked processes.
 
 Luigi runs each task in a fork of its worker. If one task gets a token, or detects the dialect or the state of
-a request limit, the other tasks also need this information, so it cannot stay in the memory of one process.
+a rate limit, the other tasks need this information too, so it cannot stay in one process's memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3, "virtual clusters"
 
 
 class NotPickled:
-    """A part of a Cluster that cannot be pickled or copied, so a Cluster and its Jobs cannot be either."""
+    """A part of a Cluster that cannot be pickled or copied; neither, then, can a Cluster and its Jobs."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -73,7 +73,7 @@ class SharedDocument(NotPickled):
             self._document = changed
 
     def discard(self, key: str) -> None:
-        """Remove a key, if the document has it."""
+        """Remove a key if it exists."""
         if key in self.read():
             with self.update() as state:
                 state.pop(key, None)
@@ -86,7 +86,7 @@ class SharedDocument(NotPickled):
     def share(self) -> None:
         """Write the document to a file that forks inherit. This is called before each fork.
 
-        Locks that threads of this process hold at this moment also become locks of the file.
+        Locks that this process's threads hold at that moment also become locks on the file.
         """
         with self.locked("document"):
             if self._fd is None:

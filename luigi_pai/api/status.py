@@ -1,4 +1,4 @@
-"""The status of a job (JobState, JobStatus, TaskStatus) and of one instance of an array."""
+"""The status of a job (JobState, JobStatus, TaskStatus) or of one instance in an array."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STOPPED = (-210, -220)  # exit codes (v2) of tasks: stopped by the user; stoppe
 
 
 class JobState(str, Enum):
-    """The states of a job, as all releases from 0.7 to 1.8 name them.
+    """A job's states, as named in all releases from 0.7 to 1.8.
 
     A job is COMPLETING when its containers have finished but the launcher has not yet decided whether to
     restart them. It is RETRY_PENDING while the launcher waits before the restart. Only 0.15 sends these two
@@ -52,7 +52,7 @@ class JobState(str, Enum):
 
     @classmethod
     def of(cls, word: object, sub_state: str | None = None) -> JobState:
-        """Return the state for a server's word and the state of its launcher, if that is known.
+        """Return the state for a server's word and its launcher's state, if known.
 
         ``SUCCEED`` is read as SUCCEEDED. No server sends it, but tests for ``luigi.contrib.pai`` use it.
         """
@@ -113,9 +113,9 @@ class TaskStatus:
         exit_code: The exit code of its last container; None until that container has ended. Before 0.9.1, it
             is None for all tasks except the ``exit_task``.
         attempt: The number of its last attempt, from 0; None before 0.15.
-        diagnostics: The server's message about the end of its last container (v2 only).
+        diagnostics: The server's message about how its last container ended (v2 only).
         exit_type, exit_reason, exit_solution: The same as in ``JobStatus``, for its last container (v2 only).
-        launched_ms, completed_ms: Its start and its end, in milliseconds since 1970 UTC (1.1 and later).
+        launched_ms, completed_ms: When it started and ended, in milliseconds since 1970 UTC (1.1 and later).
     """
 
     role: str
@@ -137,20 +137,20 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """The status of a job at one time, from a v1 or a v2 server.
+    """A job's status at one point in time, from a v1 or v2 server.
 
     Attributes:
         name: The job's name on the server.
         state: Its state.
         raw_state: The server's word for the state; the name of ``state`` if that is read from ``subState``.
         username: Its owner; None if the response does not name the owner.
-        retries: The number of retries by the cluster.
-        exit_code: The exit code of the application; None until the application has ended.
-        diagnostics: The server's message about the end.
-        exit_type: The server's word for the kind of end (``NON_TRANSIENT``, ``UserAppFailed``).
-        exit_reason, exit_solution: The server's explanation of that kind, and its advice (v2 only).
-        exit_task: Role and index of the task that caused the end.
-        created_ms, completed_ms: Its submission and end, in milliseconds since 1970 UTC; None if not known.
+        retries: How often the cluster retried it.
+        exit_code: The application's exit code; None until the application has ended.
+        diagnostics: The server's message about how it ended.
+        exit_type: The server's word for how it ended (``NON_TRANSIENT``, ``UserAppFailed``).
+        exit_reason, exit_solution: The server's explanation of ``exit_type``, and its advice (v2 only).
+        exit_task: Role and index of the task that ended the job.
+        created_ms, completed_ms: When it was submitted and ended, in ms since 1970 UTC; None if not known.
         launched_ms: When it started, or when the cluster last restarted it, in the same unit; in lists (1.3
             and later), the first start. None if not known, as on 0.7 to 0.17.
         progress: 0 to 1; None if not known.
@@ -161,9 +161,8 @@ class JobStatus:
             and later).
         tags: Its tags (1.3 and later).
         takes_tags: Whether the server supports tags, that is, whether its response has a list of tags.
-        gpus: The number of GPUs of all its instances; only in lists (1.2 and later).
-        legacy: Whether a list (0.8 to 0.14 only) marks the job as one that is looked up without its user's
-            name.
+        gpus: The total number of GPUs in all its instances; only in lists (1.2 and later).
+        legacy: Whether a list (0.8 to 0.14 only) marks the job as one to look up without its user's name.
     """
 
     name: str
@@ -202,7 +201,7 @@ class JobStatus:
 
     @property
     def identified(self) -> bool:
-        """Whether the response has an owner and a submission time, like responses of real servers."""
+        """Whether the response has an owner and a submission time, like real servers' responses."""
         return self.username is not None and self.created_ms is not None
 
     def failed_tasks(self) -> list[TaskStatus]:
@@ -215,15 +214,15 @@ class JobStatus:
 
     @property
     def command_exit_code(self) -> int | None:
-        """The command's own exit code, if the diagnostics have it (v2). It may differ from ``exit_code``."""
+        """The command's own exit code, if in the diagnostics (v2). It may differ from ``exit_code``."""
         found = _COMMAND_EXIT_CODE.search(self.diagnostics or "")
         return None if found is None else int(found[1])
 
     def summary(self, reason: str | None = None) -> str:
-        """Return the status in one line: state, number of tasks, retries, and why a queued job waits.
+        """Return the status in one line: state, number of tasks, retries, and why a queued job is waiting.
 
         Args:
-            reason: Why the job waits; if None, its virtual cluster is shown instead.
+            reason: Why the job is waiting; if None, its virtual cluster is shown instead.
         """
         parts = [self.raw_state or self.state.value]
         if self.tasks:
@@ -252,10 +251,10 @@ class JobStatus:
 
 
 class JobList(list[JobStatus]):
-    """Jobs from a server. Notebooks display the list as a table with a link to the page of each job.
+    """Jobs from a server. Notebooks display the list as a table with a link to each job's page.
 
     Args:
-        jobs: The statuses of the jobs.
+        jobs: The jobs' statuses.
         page: A function that takes a job's name and user and returns the URL of its page in the portal.
     """
 
@@ -278,7 +277,7 @@ class JobList(list[JobStatus]):
 
 
 def instance_statuses(array: JobStatus) -> Callable[[int], JobStatus]:
-    """Return a function that takes an index and returns the status of that instance as a job status.
+    """Return a function that takes an instance's index and returns its status as a job status.
 
     This status has the array's ``name``, because instances have no names on the server. Its state, exit code
     and task are the instance's. If the array has ended but the instance's state is not final, the array's
@@ -320,7 +319,7 @@ def _state(array: JobStatus, task: TaskStatus | None) -> JobState:
 
 
 def listed_status(status: JobStatus, row: JobStatus) -> JobStatus:
-    """Return a status, updated with the newer fields of its job's row in a list."""
+    """Return a status updated with the newer fields from its job's row in a list."""
     newer = {name: getattr(row, name) for name in _LISTED if getattr(row, name) is not None}
     newer |= {name: getattr(row, name) for name in _LISTED_ONCE if getattr(status, name) is None}
     if (row.state, row.retries) != (status.state, status.retries):

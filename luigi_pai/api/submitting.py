@@ -1,7 +1,7 @@
-"""Posts a job until the server has accepted it.
+"""Posts a job until the server accepts it.
 
-Only a 202 (0.12 to 0.14: also 201) proves that the server has accepted the job, and only a known refusal
-proves that it has not. After any other response, or without a response, the job is looked up. It is posted
+Only a 202 (0.12 to 0.14: also 201) proves that the server accepted the job, and only a known rejection
+proves that it did not. After any other response, or without a response, the job is looked up. It is posted
 again only after a lookup shows that the server does not know its name.
 """
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FAULTS_TAKEN = 3  # give up after this number of errors that the job itself may have caused
-_LONGEST_TIMEOUT_WAIT = 15.0  # seconds to wait, at most, for a server that may still process a post
+_LONGEST_TIMEOUT_WAIT = 15.0  # maximum seconds to wait for a server that may still be processing a post
 _JITTER = 0.1
-_SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses to reuse
+_SHOWN_WITHIN = 10.0  # how long (s) a new job may stay invisible after the server starts rejecting its name
 
 
 class Posting:
@@ -49,8 +49,8 @@ class Posting:
     Args:
         book: The cluster's book.
         name: The job's name on the server.
-        single: Whether it is posted without other jobs. If so, its post is logged at INFO, and it is looked
-            up after the post.
+        single: Whether it is posted without other jobs. If so, the post is logged at INFO, and the job is
+            looked up after the post.
         must_be_new: Whether to raise ``NameConflict`` immediately if the name is in use.
         sleep: Waits for a number of seconds; default: the sleep of the cluster's clock.
 
@@ -84,18 +84,18 @@ class Posting:
         self.may_be_submitted = False
 
     def post(self, job: PaiJob | JobProtocol) -> JobStatus | None:
-        """Post the job until the server has accepted it; return its first status.
+        """Post the job until the server accepts it; return its first status.
 
-        Return None if another job of the user has the name. A server may refuse a name as in use before a
-        lookup finds the job with that name. As long as no lookup finds it, the new job is posted again every
+        Return None if another of the user's jobs has the name. A server may reject a name as in use before a
+        lookup finds the job with that name. Until a lookup finds it, the new job is posted again every
         second, for up to 10 s.
 
         Raises:
             NameConflict: The name is in use, and ``must_be_new`` is set or a test mocks the response.
             PaiNameTaken: Another user's job, or a job that no lookup finds, has the name.
-            PaiHttpError: The server refused the job. If the refusal shows that the server speaks the other
+            PaiHttpError: The server rejected the job. If the response shows that the server speaks the other
                 API version, that version is recorded.
-            PaiApiError: The last transient error when the deadline is reached, or the error of a lookup.
+            PaiApiError: The last transient error before the deadline, or a lookup's error.
         """
         self._warn_of_public_secrets(job)
         with self._counted():
@@ -126,7 +126,7 @@ class Posting:
         return self._first_status()
 
     def _warn_of_public_secrets(self, job: PaiJob | JobProtocol) -> None:
-        """Warn if a job has secrets and the server stores them in clear (0.15, models/v2/job/k8s.js)."""
+        """Warn if a job has secrets that the server stores in plain text (0.15, models/v2/job/k8s.js)."""
         if not getattr(job, "secrets", None) or self._api.dialect.version != "v2":
             return
         with contextlib.suppress(PaiApiError):  # the post will report the error
@@ -162,14 +162,16 @@ class Posting:
             self._book.record_post(self._name)
 
     def _turn(self) -> None:
-        """While the server fails all posts, wait until ``FailedPosts`` allows one, or until the deadline."""
+        """While the server fails all posts, wait until ``FailedPosts`` allows one or the deadline passes."""
         clock, failed_posts = self._api.clock, self._book.failed_posts
         end = (clock.monotonic() if self._began is None else self._began) + self._api.polling.patience
         while (wait := failed_posts.wait()) > 0 and clock.monotonic() < end:
             if not self._is_held_back and self._tries == 0:
                 self._is_held_back = True
                 logger.info(
-                    "Job %s is not submitted yet: %s fails all submissions", self._name, self._api.url
+                    "Job %s has not been submitted yet: %s is failing all submissions",
+                    self._name,
+                    self._api.url,
                 )
             wait = min(wait * random.uniform(1, 1 + _JITTER), max(end - clock.monotonic(), 0.01))  # noqa: S311  spreads load
             self._sleep(wait)
@@ -194,7 +196,7 @@ class Posting:
     def _after(self, error: PaiApiError, took: float) -> JobStatus | None:
         """Wait after a transient error; return the job's status if the post was accepted, else None.
 
-        ``took`` is the time in seconds that the post took. After the deadline, the error is raised.
+        ``took`` is how long the post took, in seconds. After the deadline, the error is raised.
         """
         may_be_accepted, is_about_the_job = _may_be_accepted(error), self._is_about_the_job(error)
         self.may_be_submitted |= may_be_accepted
@@ -220,7 +222,7 @@ class Posting:
     def _despite(self, error: PaiHttpError) -> JobStatus:
         """Return the job's status if the server has the job despite the error; otherwise raise the error.
 
-        Known refusals are raised without a lookup. If the lookup fails, its error is raised with ``error``
+        Known rejections are raised without a lookup. If the lookup fails, its error is raised with ``error``
         appended, and ``may_be_submitted`` is True.
         """
         if error.mocked or is_refusal(error):
@@ -247,7 +249,7 @@ class Posting:
         return status
 
     def _is_about_the_job(self, error: PaiApiError) -> bool:
-        """Return whether the job itself may cause the error. If it does, all later posts also fail."""
+        """Return whether the job itself may cause the error. If so, all later posts will fail too."""
         if isinstance(error, ServerFault):
             return not self._book.failed_posts.record(self._name, error)
         return isinstance(error, InvalidReply)
@@ -274,7 +276,7 @@ class Posting:
         return status
 
     def outcome(self, error: PaiError, advice: str) -> PaiError:
-        """Return the error that ended ``post``; a PaiApiError now states whether the job was submitted.
+        """Return the error that ended ``post``; a PaiApiError now says whether the job was submitted.
 
         Args:
             error: The error that ``post`` raised.

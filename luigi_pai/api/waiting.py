@@ -1,4 +1,4 @@
-"""WaitingReasons: finds why a job waits, from free and requested resources and the cluster's messages."""
+"""WaitingReasons: finds out why a job is waiting, from resources and the cluster's messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Waiting:
 
 
 class WaitingReasons:
-    """The reasons why jobs of a cluster wait, looked up at most once a minute for each job.
+    """Why a cluster's jobs are waiting, looked up at most once a minute for each job.
 
     Forked processes share the responses about virtual clusters. For jobs with the same demand, they also
     share the cluster's explanation. All processes together make at most four requests per minute for reasons.
@@ -52,14 +52,14 @@ class WaitingReasons:
         self._waiting: dict[str, _Waiting] = {}
 
     def idle(self, status: JobStatus) -> float:
-        """Return the seconds until ``reason`` makes the next lookup; infinity if the job does not wait."""
+        """Return the seconds until ``reason`` makes its next lookup; infinity if the job is not waiting."""
         if status.state is not JobState.WAITING:
             return math.inf
         now = self._book.api.clock.monotonic()
         return max(0.0, self._waiting.setdefault(status.name, _Waiting(now + _FIRST_AFTER)).due - now)
 
     def reason(self, status: JobStatus) -> str | None:
-        """Return the reason why a job waits; None if it does not wait, or if no reason is known.
+        """Return why a job is waiting; None if it is not waiting, or if no reason is known.
 
         The first request is made one second after the first call, so a job that starts sooner causes none. If
         a request fails, no error is raised, because the caller can continue without a reason.
@@ -78,7 +78,7 @@ class WaitingReasons:
         return waiting.reason
 
     def current_reason(self, status: JobStatus) -> str | None:
-        """Return the reason why a job waits, without a limit on requests; None if no reason is known.
+        """Return why a job is waiting, without limiting requests; None if no reason is known.
 
         Raises:
             PaiApiError: A request failed.
@@ -110,7 +110,7 @@ class WaitingReasons:
         return self._demands[status.name]
 
     def _explanation(self, status: JobStatus, demand: Demand, may_ask: Callable[[], bool]) -> str:
-        """Return the cluster's reason why this job or one with the same demand waits; empty if unknown."""
+        """Return why this job, or one with the same demand, is waiting; '' if the cluster gives no reason."""
         dialect, reason = self._book.api.dialect, status.diagnostics
         if dialect.version == "v2":
             key = f"{status.virtual_cluster} {demand.at_once}"
