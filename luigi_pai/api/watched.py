@@ -1,4 +1,4 @@
-"""WatchedJob: the state and deadlines of a job that a watcher polls; Update: a change of it."""
+"""WatchedJob: the state and deadlines of a job that a watcher polls; Update: a change to the job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.errors import PaiApiError
 
-_PATIENCE = 5.0  # seconds that a due job waits for a list; longer if the time between its lookups is longer
+_PATIENCE = 5.0  # how long (s) a due job waits for a list; longer if the time between its lookups is longer
 _ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups after a list without it: first, longest
 
 
@@ -37,7 +37,7 @@ _COUNTING: dict[JobState, Deadline | None] = {
 
 @dataclass(slots=True)
 class Timer:
-    """How long a job has waited or run, in seconds of the monotonic clock.
+    """How long a job has been waiting or running, in seconds of the monotonic clock.
 
     Attributes:
         queue_timeout, run_timeout: Seconds; infinity if there is no limit.
@@ -45,8 +45,8 @@ class Timer:
         since: While the job is queued, the time of its submission or of its return to the queue. While it
             runs, the time of the lookup that first showed it running. If the job was already running when the
             timer was created, the start time from the server.
-        is_start_open: Whether the job was running before the timer was created, and a lookup may show since
-            when.
+        is_start_open: Whether the job was running before the timer was created, and a lookup may show when
+            it started.
         missed: The missed deadline for which the job is being stopped; None if it missed none.
     """
 
@@ -67,7 +67,7 @@ class Timer:
         queue_timeout: float | None = None,
         run_timeout: float | None = None,
     ) -> Timer:
-        """Return the timer of a job; see ``Watcher.add`` for the arguments."""
+        """Return a job's timer; see ``Watcher.add`` for the arguments."""
         unknown = status.state is JobState.UNKNOWN
         counting = Deadline.QUEUE if unknown else _COUNTING.get(status.state, Deadline.RUN)
         start_ms = _queued_ms(status) if counting is Deadline.QUEUE else _launched_ms(status)
@@ -81,7 +81,7 @@ class Timer:
 
     @property
     def end(self) -> float:
-        """The time at which to stop the job; infinity if it has no limit or is already being stopped."""
+        """When to stop the job; infinity if it has no limit or is already being stopped."""
         if self.missed is not None or self.counting is None:
             return math.inf
         return self.since + (self.queue_timeout if self.counting is Deadline.QUEUE else self.run_timeout)
@@ -105,7 +105,7 @@ class Outcome(Enum):
         CHANGED: The status has changed, and the job continues.
         ENDED: The job has ended.
         LOST: The server has not known the job for a minute.
-        REFUSED: The lookup of the job failed permanently. Only an ``isolated`` watcher returns this.
+        REFUSED: The job's lookup failed permanently. Only an ``isolated`` watcher returns this.
     """
 
     CHANGED = "changed"
@@ -116,15 +116,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An update of a watched job.
+    """An update about a watched job.
 
     Attributes:
         name: The job's name.
-        status: Its current status; for LOST and REFUSED, its last known status. Lists have no tasks and
-            diagnostics, so these are from an earlier lookup. A failed or stopped job is always looked up.
+        status: Its current status; for LOST and REFUSED, its last known status. Lists do not contain tasks
+            and diagnostics, so these are from an earlier lookup. Failed or stopped jobs are always looked up.
         outcome: The kind of update.
         missed: The missed deadline for which the watcher stopped the job; None if it missed none.
-        error: The error of the lookup if the outcome is REFUSED.
+        error: The lookup's error if the outcome is REFUSED.
     """
 
     name: str
@@ -136,18 +136,18 @@ class Update:
 
 @dataclass(slots=True)
 class WatchedJob:
-    """The state of a watched job. Times are seconds of the monotonic clock.
+    """A watched job's state. Times are seconds of the monotonic clock.
 
     Attributes:
         name: The job's name.
         status: Its last status.
         timer: Its deadlines.
-        with_tasks: Whether each status must have the states of the tasks.
-        single_until: The time until which it is looked up by name instead of in lists.
-        looked_up: The time of its last lookup by name.
-        unknown_since: The time since which the server does not know it; None if the server knows it.
+        with_tasks: Whether each status must include the tasks' states.
+        single_until: Until when to look it up by name instead of in lists.
+        looked_up: When it was last looked up by name.
+        unknown_since: Since when the server has not known it; None if the server knows it.
         retry: The retries of its lookup after a failure; None if the last lookup succeeded.
-        due: The time of its next lookup; infinity during its lookup.
+        due: When to look it up next; infinity during its lookup.
         turn: The number of the last change of ``due``. It orders jobs that are due at the same time.
     """
 
@@ -169,7 +169,7 @@ class WatchedJob:
         return next_wait(max(0.0, now - timer.since), polling, queued=timer.counting is Deadline.QUEUE)
 
     def list_patience(self, now: float, polling: Polling) -> float:
-        """Return the seconds that it may wait for a list."""
+        """Return how long the job may wait for a list, in seconds."""
         return max(_PATIENCE, self.next_wait(now, polling))
 
     def record_absence(self, now: float) -> None:
@@ -197,11 +197,11 @@ def _queued_ms(status: JobStatus) -> int | None:
 def _launched_ms(status: JobStatus) -> int | None:
     """Return when a job started, in ms since 1970; None if it is not known.
 
-    A row of a list has no tasks, so it does not show the last start of a restarted job.
+    A list's rows do not contain tasks, so they do not show when a job was last restarted.
     """
     return None if status.retries and not status.tasks else status.launched_ms
 
 
 def _age(since_ms: int | None, clock: Clock) -> float:
-    """Return the seconds since a time stamp of the server; 0 if it is missing or in the future."""
+    """Return the seconds since a server's time stamp; 0 if it is missing or in the future."""
     return max(0.0, clock.time() - since_ms / 1000) if since_ms else 0.0

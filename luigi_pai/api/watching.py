@@ -26,7 +26,7 @@ _TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while
 
 
 class Watcher:
-    """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
+    """Polls any number of jobs on one cluster. ``step()`` looks up jobs that are due, and does not sleep.
 
     A step counts the jobs that become due before the first due job is due again. If there are at most two,
     due jobs are looked up one at a time. If there are more, one list of the user's jobs updates all jobs. A
@@ -37,15 +37,15 @@ class Watcher:
     immediately, for its exit code, diagnostics and tasks. If more than two forks wait for queued jobs, a
     shared list shows them which of these jobs are still queued.
 
-    If a lookup fails, only its job is retried. If the server is at fault, all jobs pause until a retry
-    succeeds. The server counts as being at fault if there was no response, if a request limit is reached, if
-    a new token is refused, or if the last list and the lookups of two jobs have failed since the last
+    If a lookup fails, only that job's lookup is retried. If the server is at fault, all jobs pause until a
+    retry succeeds. The server is considered at fault if there was no response, if a rate limit is reached, if
+    a new token is rejected, or if the last list and the lookups of two jobs have failed since the last
     success.
 
     Args:
-        book: The book of the jobs.
-        isolated: Whether a permanently failed lookup yields the update ``REFUSED`` and ends the watching of
-            its job. If so, ``step()`` raises only errors that concern all jobs.
+        book: The jobs' book.
+        isolated: Whether a permanently failed lookup yields a ``REFUSED`` update and stops watching the job.
+            If so, ``step()`` raises only errors that concern all jobs.
     """
 
     def __init__(self, book: Book, *, isolated: bool = False) -> None:
@@ -81,9 +81,9 @@ class Watcher:
         Args:
             status: Its last known status.
             new: Whether it was just submitted. If not, its age is computed from its time stamps.
-            queue_timeout: Seconds in the queue after which it is stopped; None for no limit.
-            run_timeout: Seconds of running after which it is stopped; None for no limit.
-            with_tasks: Whether each status must have the states of the tasks, which lists do not have. If so,
+            queue_timeout: How many seconds it may spend in the queue before it is stopped; None: no limit.
+            run_timeout: How many seconds it may run before it is stopped; None: no limit.
+            with_tasks: Whether each status must include the tasks' states, which lists do not contain. If so,
                 the job is looked up when its state in a list differs from its last state, and every 30 s.
         """
         timeouts = {"queue_timeout": queue_timeout, "run_timeout": run_timeout}
@@ -108,7 +108,7 @@ class Watcher:
         """Look up the jobs that are due, for at most half a second; return their updates.
 
         Raises:
-            PaiApiError: Transient errors lasted longer than ``polling.patience``, or a request was refused.
+            PaiApiError: Transient errors lasted longer than ``polling.patience``, or a request was rejected.
         """
         updates: list[Update] = []
         end = self._clock.monotonic() + _LONGEST_STEP
@@ -138,7 +138,7 @@ class Watcher:
     # failures
 
     def _succeeded(self, job: WatchedJob | None = None) -> None:
-        """Record that the lookup of a job, or a list, has succeeded."""
+        """Record that a job's lookup, or a list, succeeded."""
         self._list_failed = self._list_failed and job is not None
         if self._failed:
             self._failed.clear()
@@ -148,7 +148,7 @@ class Watcher:
             job.retry = None
 
     def _take_failure(self, job: WatchedJob, error: PaiApiError) -> Update | None:
-        """Schedule the retry of a failed lookup. If the server is at fault, also pause all jobs.
+        """Schedule a retry after a failed lookup. If the server is at fault, also pause all jobs.
 
         If the error is final, raise it; an isolated watcher returns an update with the error instead.
         """
@@ -212,7 +212,7 @@ class Watcher:
         return sum(job.due <= until and now >= job.single_until for job in self._jobs.values()) > _FEW
 
     def _take_row(self, job: WatchedJob, row: JobStatus, now: float) -> Update | None:
-        """Record the row of a job in a list, or have the job looked up."""
+        """Record a job's row in a list, or have the job looked up."""
         job.record_presence()
         if not self._needs_lookup(job, row, now):
             if job.with_tasks:  # lists do not have them
@@ -225,7 +225,7 @@ class Watcher:
         return None
 
     def _needs_lookup(self, job: WatchedJob, row: JobStatus, now: float) -> bool:
-        """Return whether the row of a job in a list does not contain enough information."""
+        """Return whether a job's row in a list does not contain enough information."""
         if job.with_tasks:
             is_new = row.finished or row.state is not job.status.state
             return is_new or now - job.looked_up >= _TASKS_EVERY
@@ -246,7 +246,7 @@ class Watcher:
     def _still_waits(self, job: WatchedJob) -> bool:
         """Return whether the forks' shared list shows a due job as waiting; False if only two forks wait.
 
-        Each fork of Luigi watches one job; without the list, 50 queued jobs take 300 lookups a minute.
+        Each of Luigi's forks watches one job; without the list, 50 queued jobs take 300 lookups a minute.
         """
         now = self._clock.monotonic()
         if job.status.state is not JobState.WAITING or now < job.single_until or now >= job.timer.end:
@@ -292,7 +292,7 @@ class Watcher:
         return Update(job.name, status, Outcome.CHANGED, job.timer.missed)
 
     def _unknown(self, job: WatchedJob, *, for_good: bool) -> Update | None:
-        """Record that the server does not know a job. It is lost after a minute, in mocked tests at once."""
+        """Record that the server does not know a job: lost after a minute, or at once in mocked tests."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if for_good or now - job.unknown_since >= _LOST_AFTER:

@@ -1,4 +1,4 @@
-"""Detection of the dialect that a server speaks, if the settings do not name it."""
+"""Detects a server's dialect if the settings do not name it."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ T = TypeVar("T")
 Dialect: TypeAlias = V1Dialect | V2Dialect
 """Methods take the NAME of a job of the session's user and raise the errors of ``Session.request``."""
 
-# the codes with which v2 servers refuse a v1 job: 1.1 and later send the first, 0.15 to 1.0 the second
+# the codes with which v2 servers reject a v1 job: 1.1 and later send the first, 0.15 to 1.0 the second
 _V2_ONLY = ("NoApiError", "InvalidProtocolError")
 _HINT = "this cluster speaks API version {} (OpenPAI {}): remove api_version = {} from [{}] in luigi.cfg"
 
 
 class DialectDetector:
-    """The dialect of a server, detected once for all forked processes.
+    """A server's dialect, detected once for all forked processes.
 
-    Detection starts with v1. A server of 1.1 or later responds to v1 requests with ``NoApiError``. A server
-    of 0.15 to 1.0 responds with ``NoJobError``, like a v1 server, so a request for the server's version
-    follows the first such response. After a 404 without an error code, the dialect is still unknown.
+    Detection starts with v1. Servers from 1.1 on answer v1 requests with ``NoApiError``. Servers from 0.15 to
+    1.0 answer with ``NoJobError``, as v1 servers do, so the first such response is followed by a request for
+    the server's version. After a 404 without an error code, the dialect is still unknown.
 
     Args:
         session: The connection to the rest-server.
-        state: A document, shared by forked processes, in which the result is stored.
+        state: A document, shared by forked processes, that stores the result.
         api_version: ``auto``, ``v1`` or ``v2``.
         fs_uri: Value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
         storage: Name and mount path of the storage that jobs mount on a v2 cluster; None if there is none.
@@ -67,11 +67,11 @@ class DialectDetector:
         self._configured = self.given  # in luigi.cfg, also in a copy of with_version()
 
     def storage(self, name: str, mount_path: str | None = None) -> JobStorage:
-        """Return a storage of the cluster. It is requested later, once for all forked processes."""
+        """Return one of the cluster's storages. It is requested later, once for all forked processes."""
         return JobStorage(self._session, self._state, name, mount_path)
 
     def convert(self, job: PaiJob) -> Conversion:
-        """Convert a v1 job to the protocol that ``V2Dialect`` posts, with a list of lost features."""
+        """Convert a v1 job to the protocol that ``V2Dialect`` posts, and list the features it drops."""
         return self._v2.conversion(job)
 
     def with_version(self, api_version: str) -> DialectDetector:
@@ -82,12 +82,12 @@ class DialectDetector:
 
     @property
     def known(self) -> str | None:
-        """``v1`` or ``v2``; None as long as it is not known."""
+        """``v1`` or ``v2``; None until it is known."""
         return self.given or self._state.read().get("dialect")
 
     @property
     def current(self) -> Dialect:
-        """The dialect; v1 as long as it is not known."""
+        """The dialect; v1 until it is known."""
         return self._v2 if self.known == "v2" else self._v1
 
     def call(self, request: Callable[[Dialect], T]) -> T:
@@ -119,7 +119,7 @@ class DialectDetector:
         return self.call(request)
 
     def detect(self) -> str:
-        """Return ``v1`` or ``v2``; if it is not known, request the server's version, once."""
+        """Return ``v1`` or ``v2``; if it is not known, request the server's version once."""
         with self._state.locked("dialect"):
             known = self.known
             if known is None:
@@ -130,7 +130,7 @@ class DialectDetector:
             return known
 
     def record(self, version: str) -> None:
-        """Record the dialect of the server."""
+        """Record the server's dialect."""
         with self._state.update() as state:
             new = state.get("dialect") != version
             state["dialect"] = version
@@ -138,7 +138,7 @@ class DialectDetector:
             logger.info("%s speaks API version v2 (OpenPAI 0.15 and later)", self._session.account.url)
 
     def record_refusal(self, dialect: Dialect, error: PaiHttpError) -> None:
-        """Record the dialect if the error of a refused submission reveals it.
+        """Record the dialect if a rejected submission's error reveals it.
 
         Raises:
             PaiHttpError: The server speaks v2 only, and ``api_version = v1`` is set.
@@ -147,12 +147,12 @@ class DialectDetector:
             self._record_v2(error)
 
     def retention(self) -> float:
-        """Return how many seconds the server keeps an ended job: 12 h up to 0.17, 30 days from 1.0 on."""
+        """Return how many seconds the server keeps a finished job: 12 h up to 0.17, 30 days from 1.0 on."""
         is_short = self.current.version == "v1" or re.match(r"v?0\.|$", self._version())
         return (V1Dialect if is_short else V2Dialect).retention
 
     def is_since(self, *release: int) -> bool:
-        """Return whether this is a v2 server whose release is ``release`` (as 1, 5), later or unknown."""
+        """Return whether this is a v2 server whose release is ``release`` (e.g. 1, 5), later or unknown."""
         if self.current.version == "v1":
             return False
         found = re.match(r"v?(\d+)\.(\d+)", self._version())
@@ -183,7 +183,7 @@ class DialectDetector:
         return (self.known or self.detect()) == "v2"
 
     def _shows_v1(self, error: PaiApiError) -> bool:
-        """Return whether the response to a v2 request is from a server that does not know v2."""
+        """Return whether the response to a v2 request is from a server that does not support v2."""
         if error.mocked or "/api/" in self._session.account.url:  # in pai_url it is a mistake
             return False
         return getattr(error, "code", None) == "NoApiError" and not self._version()

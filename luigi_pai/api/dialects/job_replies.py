@@ -1,6 +1,6 @@
 """Converts a server's responses about jobs to JobStatus, for both dialects.
 
-1.8 has all fields of 0.7 and more (API.md of both releases). Fields that a response does not have are None.
+1.8 has all of 0.7's fields and more (see API.md in both releases). Fields missing from a response are None.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from luigi_pai.jobspec.paths import list_of, mapping_of
 from luigi_pai.redaction import printable
 
 _LARGEST = 253_402_300_799_999  # ms, the end of the year 9999; larger numbers are ignored
-_CONTROLLER = ("Attempt", "Completed")  # prefixes of the sub-states of FrameworkController
+_CONTROLLER = ("Attempt", "Completed")  # prefixes of FrameworkController's sub-states
 
 
 def job_status(name: str, body: Any) -> JobStatus:
@@ -57,9 +57,9 @@ def task_index(task: dict[str, Any]) -> int:
 
 
 def listed_job(row: Any) -> JobStatus | None:
-    """Return the status in an entry of a list of jobs; None if the entry has no name.
+    """Return the status from an entry in a list of jobs; None if the entry has no name.
 
-    The prefix ``USER~`` of the name, which some v2 releases send, is removed.
+    The name's ``USER~`` prefix, which some v2 releases send, is removed.
     """
     if not isinstance(row, dict) or not isinstance(row.get("name"), str):
         return None
@@ -67,9 +67,9 @@ def listed_job(row: Any) -> JobStatus | None:
 
 
 class JobRow(NamedTuple):
-    """The fields for the state of a job in an entry of a list. They have the server's names.
+    """The fields for a job's state in a list entry, under the server's names.
 
-    Creating a row takes a tenth of the time of a ``JobStatus``, and lists may have 20,000 old jobs.
+    Creating a row takes a tenth of the time of creating a ``JobStatus``, and lists may have 20,000 old jobs.
     """
 
     name: str
@@ -87,7 +87,7 @@ class JobRow(NamedTuple):
     legacy: Any
 
     def status(self) -> JobStatus:
-        """Return the status of the job, without its tags and diagnostics."""
+        """Return the job's status, without its tags and diagnostics."""
         return _status_of(self.name, self._asdict())
 
 
@@ -96,7 +96,7 @@ _same = lru_cache(maxsize=1000)(lambda value: value)  # equal strings of many jo
 
 
 def listed_row(entry: Any) -> JobRow | None:
-    """Return the row of an entry in a list of jobs; None if it has no name. See ``listed_job``."""
+    """Return the row for an entry in a list of jobs; None if it has no name. See ``listed_job``."""
     if not isinstance(entry, dict) or not isinstance(name := entry.get("name"), str):
         return None
     values = list(map(entry.get, JobRow._fields))
@@ -111,7 +111,7 @@ def listed_row(entry: Any) -> JobRow | None:
 
 
 def listed_jobs(rows: Any) -> list[Any]:
-    """Return the jobs of a list, in its order.
+    """Return the jobs in a list, in its order.
 
     Args:
         rows: The response, whose entries were converted by ``listed_job`` or ``listed_row``.
@@ -162,9 +162,9 @@ def _start(strings: dict[str, str], numbers: dict[str, int]) -> int | None:
     """Return when a job started or, if the cluster restarted it, when it last did so; None if unknown.
 
     In 1.3 and later, launchedTime is the first start (models/v2/job/k8s.js). In 1.0 and later,
-    appLaunchedTime is the start of the current attempt. Before, it has another meaning: on 0.15 to 0.17, when
-    the job was created (same file); on 0.7 to 0.14, when YARN got the job (models/job.js). Their sub-states
-    differ.
+    appLaunchedTime is the start of the current attempt. In earlier releases, it means something else: when
+    the job was created on 0.15 to 0.17 (same file), or when YARN received it on 0.7 to 0.14 (models/job.js).
+    Their sub-states differ.
     """
     first, last = numbers.get("launchedTime") or None, numbers.get("appLaunchedTime") or None
     if last == numbers.get("createdTime") or not strings.get("subState", "").startswith(_CONTROLLER):
@@ -195,7 +195,7 @@ def _retry_causes(details: Any) -> tuple[tuple[str, int], ...]:
 
 
 def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
-    """Return the type, the reason and the advice of an exit spec; None for each that it does not have."""
+    """Return an exit spec's type, reason and advice; None for each that is missing."""
     spec = mapping_of(given)
     return _values(spec)[0].get("phrase"), _sentence(spec.get("reason")), _sentence(spec.get("solution"))
 

@@ -1,4 +1,4 @@
-"""Parses diagnostics of the launcher of OpenPAI 0.7 to 0.14: the task that ended a job, and the reason."""
+"""Parses diagnostics from the launcher in OpenPAI 0.7 to 0.14: the task that ended a job, and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOISE = re.compile(  # lines of underscores, Java stacks, headings, values that
 
 
 def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
-    """Return the launcher's record of the task that decided the end of a job; None if there is none.
+    """Return the launcher's record of the task that ended a job; None if there is none.
 
     The record has ``taskRoleName``, ``taskIndex``, ``containerExitCode`` and ``containerExitDiagnostics``.
     """
@@ -37,10 +37,10 @@ def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
 
 
 def reason_and_report(diagnostics: str) -> tuple[str, str]:
-    """Return the reason why a job ended, as one line, and the rest of the diagnostics; both may be empty.
+    """Return why a job ended, as one line, and the rest of the diagnostics; both may be empty.
 
-    In the diagnostics of 0.7 to 0.14, the reason is the rule that ended the job. The rest is the container's
-    report, without JSON records, Java stacks and lines of underscores. Diagnostics of other releases are
+    In diagnostics from 0.7 to 0.14, the reason is the rule that ended the job. The rest is the container's
+    report, without JSON records, Java stacks and lines of underscores. Diagnostics from other releases are
     returned whole: a single line as the reason, several lines as the rest.
     """
     if _OF_THE_LAUNCHER.search(diagnostics) is None:

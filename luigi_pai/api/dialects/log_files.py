@@ -1,4 +1,4 @@
-"""Fetches the logs of tasks over HTTP, as a whole or in parts."""
+"""Fetches task logs over HTTP, as a whole or in parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log of a task.
+    """A task's log.
 
     Attributes:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
@@ -39,20 +39,20 @@ class LogFile:
 
     @property
     def node(self) -> str:
-        """The host and port of the server that has the log; empty for the web portal."""
+        """Host and port of the server with the log; empty for the web portal."""
         return urlsplit(self.uri).netloc
 
 
 class LogFiles:
-    """Fetches logs. No token is sent, because the URL of a log suffices to read it.
+    """Fetches logs. No token is sent, because a log's URL is enough to read it.
 
     Every method raises ``ClusterUnreachable`` if there is no response, and ``PaiHttpError`` for an error
-    status. A worker often cannot reach the nodes of 0.7 to 0.14, so a node that did not respond gets no
-    requests for 10 s. This pause doubles with each request without a response, up to 5 minutes.
+    status. Workers often cannot reach the nodes of 0.7 to 0.14, so a node that does not respond gets no
+    requests for 10 s. This pause doubles with each unanswered request, up to 5 minutes.
 
     Args:
         session: The connections.
-        site: The URL of the cluster's site. URLs of logs are relative to it.
+        site: The URL of the cluster's site. Log URLs are relative to it.
     """
 
     def __init__(self, session: Session, site: str) -> None:
@@ -89,7 +89,7 @@ class LogFiles:
         return (content[start:] if start < 0 else content[start : start + size]), len(content)
 
     def is_resting(self, file: LogFile) -> bool:
-        """Return whether a log's node gets no requests now, because the node did not respond before."""
+        """Return whether a log's node currently gets no requests because it did not respond before."""
         rest = self._resting.get(file.node) if file.paged else None
         return rest is not None and self._session.clock.monotonic() < rest[0]
 
@@ -122,7 +122,7 @@ class LogFiles:
 
 
 def _shown_by_page(response: requests.Response) -> bytes:
-    """Return the part of a log that a YARN page shows: the whole page, or the last ``<pre>`` of HTML."""
+    """Return the part of a log that a YARN page shows: the whole page, or the last ``<pre>`` in HTML."""
     if "html" not in response.headers.get("Content-Type", ""):
         return response.content
     shown = _PRE.findall(response.content)
@@ -130,6 +130,6 @@ def _shown_by_page(response: requests.Response) -> bytes:
 
 
 def _whole_length(response: requests.Response, default: int) -> int:
-    """Return the length that ``Content-Range`` names: ``bytes 0-9/100``, ``bytes */100``."""
+    """Return the total length in a ``Content-Range``: ``bytes 0-9/100``, ``bytes */100``."""
     whole = response.headers.get("Content-Range", "").rpartition("/")[2]
     return int(whole) if whole.isdecimal() else default

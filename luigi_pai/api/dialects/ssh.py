@@ -1,4 +1,4 @@
-"""SshAccess: how to reach the containers of a job by ssh, according to the server's responses."""
+"""SshAccess: how to reach a job's containers by ssh, according to the server's responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLUGINS = "com.microsoft.pai.runtimeplugin"
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # no "-" at the start, because ssh reads it as an option
 _PORT = re.compile(r"[0-9]{1,5}")
 _LAST_PORT = 65535
-_LONGEST_SHOWN = 200  # characters of an invalid address in its error
+_LONGEST_SHOWN = 200  # how many characters of an invalid address its error shows
 
 Address = tuple[str, int]
 """Host and port."""
@@ -26,7 +26,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class SshAccess:
-    """How to reach the containers of a job by ssh.
+    """How to reach a job's containers by ssh.
 
     Attributes:
         addresses: The ssh servers of the running containers, by role and index of the task.
@@ -42,7 +42,7 @@ class SshAccess:
 
 
 def container_access(body: Any, info: Any, key: str) -> SshAccess:
-    """Return the ssh access to the containers of a job on OpenPAI 0.7 to 0.14.
+    """Return the ssh access to a job's containers on OpenPAI 0.7 to 0.14.
 
     Args:
         body: The response to ``GET .../jobs/NAME``, whose tasks have container ids.
@@ -61,7 +61,7 @@ def container_access(body: Any, info: Any, key: str) -> SshAccess:
 
 
 def plugin_access(body: Any, protocol: Mapping[str, Any]) -> SshAccess:
-    """Return the ssh access to a job's containers on 0.15 and later, where the plugin ``ssh`` provides it.
+    """Return the ssh access to a job's containers on 0.15 and later, where the ``ssh`` plugin provides it.
 
     Args:
         body: The response to ``GET .../jobs/NAME``; each task has an ssh port, even if no server listens.

@@ -23,7 +23,7 @@ _STORAGES = "/api/v2/storages"
 _CONFIGS, _SERVERS = "/api/v2/storage/config", "/api/v2/storage/server"  # of 0.16 and 0.17
 _UNKNOWN = ("NoStorageError", "ForbiddenUserError")
 _UNKNOWN_CONFIG = ("UnknownError",)
-_PATIENCE = 2.0  # seconds for which a request for the description is retried
+_PATIENCE = 2.0  # how long to retry a request for the description, in seconds
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class StorageFacts:
     Attributes:
         type: ``nfs``, ``samba``, ``azureFile``, ``azureBlob``, ...
         source: The source to mount: ``HOST:/PATH`` or ``//HOST/SHARE``; empty if the type has no such name.
-        share: Whether a container sees the whole storage. If not, it sees only the user's folder in it.
+        share: Whether a container sees the whole storage, rather than only the user's folder in it.
         read_only: Whether containers can only read it.
         mount_path: The path at which containers mount it if the job cannot choose (0.16, 0.17); else empty.
     """
@@ -46,16 +46,16 @@ class StorageFacts:
 
 
 class JobStorage:
-    """The storage that the jobs of a cluster mount.
+    """The storage that a cluster's jobs mount.
 
-    Its description is requested once for all forked processes. Transient errors are retried for 2 s, because
-    every use of a file needs the description first. Callers retry for longer.
+    Its description is requested once for all forked processes. Transient errors are retried for only 2 s,
+    because every use of a file needs the description first. Callers retry for longer.
 
     Args:
         session: The connection to the rest-server.
         state: A document that forked processes share.
         name: The storage's name.
-        mount_path: The path at which containers mount it. If None, ``/mnt/NAME`` or the path that 0.16 and
+        mount_path: The path where containers mount it. If None, ``/mnt/NAME`` or the path that 0.16 and
             0.17 send.
     """
 
@@ -82,7 +82,7 @@ class JobStorage:
         return facts
 
     def mount(self) -> StorageMount:
-        """Return the mount of the storage in a job; raises the same errors as ``facts``.
+        """Return the storage's mount in a job; raises the same errors as ``facts``.
 
         Raises:
             ConfigError: Containers can only read the storage.
@@ -110,7 +110,7 @@ class JobStorage:
         )
 
     def _of_config(self, config: Mapping[str, Any]) -> StorageFacts:
-        """Return the description from a storage config of 0.16 and 0.17, which may mount several folders."""
+        """Return the description from a storage config on 0.16 and 0.17, which may mount several folders."""
         mounts = objects_of(config, "mountInfos")
         wanted = [each for each in mounts if self._mount_path in (None, each.get("mountPoint"))]
         if not mounts:
@@ -150,7 +150,7 @@ class JobStorage:
 
 
 def _of_detail(detail: Mapping[str, Any]) -> StorageFacts:
-    """Return the description from a response of 1.0 and later."""
+    """Return the description from a response by 1.0 and later."""
     data, kind = mapping_of(detail.get("data")), str(detail.get("type") or "unknown")
     address = str(data.get("address") or "")
     account, share = data.get("accountName"), data.get("shareName")

@@ -33,19 +33,19 @@ _TILDE_HINT = "OpenPAI 0.8 to 0.14 do not allow '~' in a name; choose another na
 
 
 class V1Dialect:
-    """The requests of API version v1.
+    """The requests in API version v1.
 
     Args:
         session: The connection to the rest-server.
 
     Attributes:
         version: The value of ``api_version``.
-        job_name: Returns the name of a job in characters that the servers allow; v1 servers allow all.
-        gives_logs: Whether the rest-server serves the logs of tasks (1.4 and later).
-        whole_lists: Whether a list contains every job of a user. LTP omits jobs in virtual clusters that the
+        job_name: Returns a job's name in characters that the servers allow; v1 servers allow all.
+        gives_logs: Whether the rest-server serves task logs (1.4 and later).
+        whole_lists: Whether a list contains all of a user's jobs. LTP omits jobs in virtual clusters that the
             user may no longer use. Only LTP 1.5 is recognized, by its response for a missing job. After that
             response, ``whole_lists`` is False; until then, and for other releases of LTP, it is True.
-        retention: Seconds for which servers keep an ended job by default.
+        retention: How many seconds servers keep a finished job by default.
     """
 
     version = "v1"
@@ -75,14 +75,14 @@ class V1Dialect:
             raise
 
     def status(self, name: str) -> JobStatus:
-        """Return the status of a job."""
+        """Return a job's status."""
         body = self._session.request("GET", _path(name), authorize=False)
         status = job_status(name, body)
         self._since_0_12 |= "retryDetails" in body["jobStatus"]
         return status
 
     def check_there(self, name: str) -> None:
-        """Send nothing, because ``status`` takes one request for a job that does not exist."""
+        """Send nothing, because ``status`` needs only one request for a job that does not exist."""
 
     def attempt(self, name: str, number: int) -> JobStatus:
         """Return a job's status if ``number`` is its last start; these servers show no other start."""
@@ -99,7 +99,7 @@ class V1Dialect:
         tags: Iterable[str] = (),
         each: Callable[[Any], Any] = listed_job,
     ) -> list[Any]:
-        """Return the jobs of a user or of all users that the server still knows, in the server's order.
+        """Return one user's or all users' jobs that the server still knows, in the server's order.
 
         ``each`` converts the entries of the list to JobStatus or JobRow.
         """
@@ -112,7 +112,7 @@ class V1Dialect:
         """Ask the server to stop a job.
 
         Raises:
-            JobNotFound: The server knows no job of this name.
+            JobNotFound: The server knows no job with this name.
         """
         try:
             path = f"{_path(name)}/executionType"
@@ -143,17 +143,17 @@ class V1Dialect:
         return object_of(body, path)
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
-        """Return ``outputDir``. In it, the server has replaced $PAI_DEFAULT_FS_URI by the URI of its HDFS."""
+        """Return ``outputDir``, in which the server replaced $PAI_DEFAULT_FS_URI with its HDFS URI."""
         folder = config.get("outputDir")
         return folder if isinstance(folder, str) and folder else None
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
-        """Return an empty list, because these servers have no events."""
+        """Return an empty list, because these servers do not support events."""
         del name
         return []
 
     def add_tag(self, name: str, tag: str) -> None:
-        """Send nothing, because these servers have no tags."""
+        """Send nothing, because these servers do not support tags."""
 
     def task_logs(self, status: JobStatus, role: str, index: int) -> tuple[LogFile, ...]:
         """Return the pages of a task's logs on its YARN node, which this machine may be unable to reach."""
@@ -196,13 +196,13 @@ class V1Dialect:
         return {}
 
     def storages(self) -> builtins.list[dict[str, Any]]:
-        """Return an empty list, because jobs of these servers mount no storages."""
+        """Return an empty list, because jobs on these servers cannot mount storages."""
         return []
 
     def page(self, name: str, username: str) -> str:
         """Return the path of a job's page: ``view.html`` up to 0.11, ``job-detail.html`` since 0.12.
 
-        On 0.11 the path is incorrect: 0.11 has ``job-detail.html`` but sends the same responses as 0.10.
+        On 0.11, the path is wrong: 0.11 uses ``job-detail.html`` but sends the same responses as 0.10.
         """
         del username  # if the URL names a user, the page searches for another kind of job and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"

@@ -1,4 +1,4 @@
-"""V2Dialect: the REST API of OpenPAI 0.15 to 1.8 and of its successor LTP."""
+"""V2Dialect: the REST API of OpenPAI 0.15 to 1.8 and its successor LTP."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ logger = logging.getLogger(__name__)
 _API = "/api/v2"
 _JOBS = f"{_API}/jobs"
 _PAGE = 5000  # jobs on the first page, the default of the servers; they accept up to 50,000
-_LATER_PAGES = 20_000  # jobs of each page after the first, for fewer requests
+_LATER_PAGES = 20_000  # jobs on each later page, for fewer requests
 _MOST_PAGES = 50
 _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 
 
 class V2Dialect:
-    """The requests of API version v2.
+    """The requests in API version v2.
 
     A job's full name is ``USER~NAME``. Every method about a job takes only its NAME, because USER is the
     session's user.
@@ -87,7 +87,7 @@ class V2Dialect:
 
         Raises:
             SpecError: The job cannot be converted.
-            PaiHttpError: The server refused the job. The message lists the problems.
+            PaiHttpError: The server rejected the job. The message lists the problems.
         """
         from luigi_pai.jobspec.submission import submission_text  # noqa: PLC0415  as above
 
@@ -117,11 +117,11 @@ class V2Dialect:
         return conversion.protocol
 
     def conversion(self, job: PaiJob) -> Conversion:
-        """Convert a v1 job to a protocol that mounts the storage, with a list of lost features.
+        """Convert a v1 job to a protocol that mounts the storage, and list the features it drops.
 
         Raises:
             SpecError: The job cannot be converted.
-            ConfigError: The storage does not exist, or cannot be written.
+            ConfigError: The storage does not exist, or is not writable.
         """
         from luigi_pai.jobspec.convert import convert  # noqa: PLC0415  as above
 
@@ -138,11 +138,11 @@ class V2Dialect:
         return replace(conversion, protocol=with_storage(conversion.protocol, mount))
 
     def status(self, name: str) -> JobStatus:
-        """Return the status of a job."""
+        """Return a job's status."""
         return job_status(v2_name(name), self._of_job(name))
 
     def check_there(self, name: str) -> None:
-        """Raise an error if a job does not exist. On LTP, this takes one request, but ``status`` takes two.
+        """Raise an error if a job does not exist. On LTP, this takes one request, while ``status`` takes two.
 
         Raises:
             JobNotFound: The server knows no job with this name.
@@ -167,11 +167,11 @@ class V2Dialect:
         tags: Iterable[str] = (),
         each: Callable[[Any], Any] = listed_job,
     ) -> list[Any]:
-        """Return the jobs of a user, or of all users, newest first; the server sends them in pages.
+        """Return one user's or all users' jobs, newest first; the server sends them in pages.
 
-        0.15 has no filters. 0.16 to 1.1 can filter by ``username``, 1.2 also by ``states``, later releases
-        also by ``tags``. If LTP refuses to list the jobs of all users, the jobs in the user's virtual
-        clusters are returned. For ``each``, see ``V1Dialect``.
+        0.15 does not support filters. 0.16 to 1.1 can filter by ``username``, 1.2 also by ``states``, and
+        later releases also by ``tags``. If LTP refuses to list all users' jobs, the jobs in the user's
+        virtual clusters are returned. For ``each``, see ``V1Dialect``.
         """
         query = {"state": ",".join(states), "tagsContain": ",".join(tags), "username": username or ""}
         try:
@@ -207,7 +207,7 @@ class V2Dialect:
     def config(self, name: str) -> dict[str, Any]:
         """Return the job protocol that a job was submitted with, with its secrets as ``******``.
 
-        0.15 stores and sends the secrets in clear, so they are also replaced here.
+        0.15 stores and sends the secrets in plain text, so they are also replaced here.
         """
         from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  as above
 
@@ -227,10 +227,10 @@ class V2Dialect:
     # logs, events, tags
 
     def task_logs(self, status: JobStatus, role: str, index: int) -> tuple[LogFile, ...]:
-        """Return the logs of the last attempt of a task.
+        """Return the logs of a task's last attempt.
 
         Raises:
-            PaiHttpError: ``NoApiError``, sent by releases before 1.4, which serve no logs.
+            PaiHttpError: ``NoApiError``, sent by releases before 1.4, which do not serve logs.
         """
         attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
         task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
@@ -249,7 +249,7 @@ class V2Dialect:
         )
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
-        """Return the Kubernetes events of a job (1.3 and later)."""
+        """Return a job's Kubernetes events (1.3 and later)."""
         return objects_of(self._object_of_job(name, "/events"), "data")
 
     def add_tag(self, name: str, tag: str) -> None:
@@ -281,7 +281,7 @@ class V2Dialect:
         return object_of(self._of_job(name, rest), self._path(name) + rest)
 
     def _of_job(self, name: str, rest: str = "") -> Any:
-        """Send a GET request for a job's path followed by ``rest``; return the JSON of the response.
+        """Send a GET request for a job's path followed by ``rest``; return the response's JSON.
 
         Raises:
             JobNotFound: The job does not exist.
@@ -300,12 +300,12 @@ class V2Dialect:
     def _missing(self, name: str, path: str) -> JobNotFound | None:
         """Return the error for a job that does not exist; None if the job exists.
 
-        LTP 1.5 sends the same response, 500 "Failed to retrieve job", for a missing job and for a failure
-        of its database. A second request, for a task that no job has, distinguishes the two cases.
+        LTP 1.5 sends the same response, 500 "Failed to retrieve job", for a missing job and for a database
+        failure. A second request, for a task that no job has, distinguishes the two cases.
 
         Args:
             name: The job's name.
-            path: The path of the first request, which the error names.
+            path: The path of the first request, for the error.
 
         Raises:
             ServerFault: The database has failed.
