@@ -1,1 +1,1 @@
-"""The book: known submissions and statuses of jobs. It looks up jobs and caches the responses."""
+"""The book: known submissions and job statuses. It looks up jobs and caches the responses."""

@@ -28,15 +28,15 @@ _OUTAGE_KEPT = _VIRTUAL_CLUSTERS_KEPT = 10.0  # seconds
 class Book(Statuses):
     """The known state of a user's jobs on a cluster. It looks up jobs and caches the responses.
 
-    The status of an ended job is cached for 10 s. For any other job, each result is newer than the one
+    A finished job's status is cached for 10 s. For any other job, each result is newer than the one
     before, so an older list never replaces a newer lookup. A failed submission counts as the newest
     only if no later submission is found, either by a lookup or in a list that is at most 2 s old.
 
-    A job is looked up by its name, with a request for this job only. After two such requests within half a
-    minute, the next lookup requests a list of all jobs instead. If the list does not contain the job, the job
-    is then requested by name. If the newest submission of a piece of work is unknown or has failed, the
-    search continues with the last submission that was recorded for the work. If no submission was recorded,
-    the search continues with the list, and with the listed arrays that, by their names, may contain the work.
+    A job is looked up by name, with a request for this job only. After two such requests within half a
+    minute, the next lookup requests a list of all jobs instead. If the list does not contain the job, it
+    is then requested by name. If a piece of work's newest submission is unknown or failed, the
+    search continues with the last submission recorded for the work. If none was recorded, the search
+    continues with the list, and with the listed arrays that may contain the work, judging by their names.
 
     Safe to share between threads and across a fork.
 
@@ -77,14 +77,14 @@ class Book(Statuses):
     ) -> Entry | None:
         """Find the newest submission of a piece of work; None if there is none.
 
-        It is looked up by its names. If that finds nothing or only a failed submission, the records are read,
-        and the last one decides where to look. If there is no record, the list of jobs decides.
+        Look it up by its names. If that finds nothing or only a failed submission, read the records; the
+        last one decides where to look. If there is no record, the list of jobs decides.
 
         Args:
             name: The work's name, which is also the name of its first submission.
-            records: The records of the work outside of the server, if it can have any.
-            max_age: Seconds for which the last result for this name may be reused.
-            patience: Seconds for which transient errors are retried; default: the setting of the cluster.
+            records: The work's records outside of the server, if it can have any.
+            max_age: How long the last result for this name may be reused, in seconds.
+            patience: How long to retry after transient errors, in seconds; default: the cluster's setting.
             sleep: Waits for a number of seconds; default: the sleep of the cluster's clock.
 
         Raises:
@@ -112,7 +112,7 @@ class Book(Statuses):
         return entry
 
     def holder(self, name: str, number: int, sleep: Callable[[float], None] | None = None) -> Entry | None:
-        """Look up a submission under its own name. If it has failed, return the newest later submission."""
+        """Look up a submission under its own name. If it failed, return the newest later submission."""
         search = Search(self, name, sleep=sleep)
         entry = search.look_up(number, single=True)
         if entry is not None and entry.failed:
@@ -125,7 +125,7 @@ class Book(Statuses):
         return self._answers.get(self._key(name), (0.0, None))[1]
 
     def record_posted(self, name: str, number: int, status: JobStatus) -> Entry:
-        """Record a submission that this process has just posted as a separate job; return the new entry."""
+        """Record a submission that this process just posted as a separate job; return the new entry."""
         entry = Entry(number, self.job_name(name, number), status, posted=True)
         self.record_entry(name, entry)
         return entry
@@ -149,7 +149,7 @@ class Book(Statuses):
         """Return the virtual clusters by name; forked processes share the response.
 
         Args:
-            max_age: Seconds for which a response may be reused.
+            max_age: How long a response may be reused, in seconds.
             may_ask: Returns whether a request may be made. If it returns False and no response can be
                 reused, the result is None.
         """
@@ -165,7 +165,7 @@ class Book(Statuses):
             known = young()  # another process may have requested them meanwhile
             if known is None and may_ask():
                 now, is_known = clock.monotonic(), self.api.detector.known is not None
-                # RestApi detects an unknown dialect from the response
+                # if the dialect is not known yet, RestApi detects it from the response
                 known = self.api.dialect.virtual_clusters() if is_known else self.api.virtual_clusters()
                 with self._shared_lists.update() as state:
                     state[key] = [now, known]

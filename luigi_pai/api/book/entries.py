@@ -16,7 +16,7 @@ class Recorded(Protocol):
 
     @property
     def number(self) -> int:
-        """The number of the submission: 1 for NAME, 2 for NAME__attempt2, ..."""
+        """The submission's number: 1 for NAME, 2 for NAME__attempt2, ..."""
 
     @property
     def job(self) -> str:
@@ -24,21 +24,21 @@ class Recorded(Protocol):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the submission has failed or was stopped, or a process has asked the server to stop it."""
+        """Whether the submission failed or was stopped, or a process asked the server to stop it."""
 
 
 class Records(Protocol):
-    """The records of a piece of work outside of the server."""
+    """A piece of work's records outside of the server."""
 
     @property
     def is_durable(self) -> bool:
-        """Whether all submissions of all machines are recorded, for longer than a server keeps jobs."""
+        """Whether submissions from all machines are recorded, for longer than a server keeps jobs."""
 
     def last(self) -> Recorded | None:
         """Return the last recorded submission; None if there is none."""
 
     def may_have_run(self) -> bool:
-        """Return whether work without a record may have run before. This is the case if an output exists."""
+        """Return whether work without a record may have run before, that is, whether an output exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Entry:
 
     Attributes:
         number: The submission's number: 1 for NAME, 2 for NAME__attempt2, ...
-        job: The name on the server of the job that runs the submission. The job may be an array.
+        job: The server's name for the job that runs the submission. The job may be an array.
         status: The submission's status; in an array, the status of its instance. None if the submission was
             recorded but the server does not know the job.
-        index: The index of the instance in the array; None if no instance is known.
-        posted: Whether this process has just submitted it.
+        index: The instance's index in the array; None if no instance is known.
+        posted: Whether this process just submitted it.
         void: Whether the submission will never run, because its recorded array exists on the server but does
             not contain it.
     """
@@ -86,7 +86,7 @@ class Entry:
 
     @property
     def may_have_successor(self) -> bool:
-        """Whether to look for a later submission: this one has failed, and the response is identified.
+        """Whether to look for a later submission: this one failed, and the response is identified.
 
         A response with neither an owner nor a submission time comes from a mocked test.
         """

@@ -1,4 +1,4 @@
-"""Explanations: why jobs wait. Jobs with equal demands share a reason, also across forked processes."""
+"""Explanations: why jobs are waiting. Jobs with equal demands share a reason, even across forks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _KEY, _ASKED, _NO_EVENTS, _WAITING = "explanations", "asked", "no events", "waiting"
 _WINDOW, _MOST_ASKED = 60.0, 4  # seconds, requests
 _MOST_KEPT = 50
-_WAITS_FOR = 30.0  # seconds for which a process counts as waiting after its lookup of a queued job
+_WAITS_FOR = 30.0  # how long a process counts as waiting after it looks up a queued job, in seconds
 
 
 class Explanations:
-    """The cluster's reasons why jobs wait, and the number of processes that wait for a job.
+    """The cluster's reasons why jobs are waiting, and the number of processes waiting for a job.
 
     Args:
         shared: A document that forked processes share. It is small, because it is written often.
@@ -32,7 +32,7 @@ class Explanations:
         self._clock = clock
 
     def count_waiting(self) -> int:
-        """Record that this process waits for a queued job; return how many processes wait for queued jobs."""
+        """Record that this process is waiting for a queued job; return how many processes are."""
         now = self._clock.monotonic()
         with self._shared.update() as state:
             known = state.get(_WAITING, {})
@@ -54,11 +54,11 @@ class Explanations:
     def explain(
         self, demand: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
     ) -> str | None:
-        """Return the reason why jobs with a given demand for resources wait; None if no reason is known.
+        """Return why jobs with a given demand for resources are waiting; None if no reason is known.
 
         Args:
             demand: A string that all jobs with this demand have in common.
-            max_age: Seconds for which a response may be reused.
+            max_age: How long a response may be reused, in seconds.
             may_ask: Returns whether a request may be made. If it returns False, an older response is used.
             ask: Makes the request. After a NoApiError (servers before 1.3), it is not called again.
         """

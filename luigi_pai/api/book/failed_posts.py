@@ -17,14 +17,14 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
 
 
 class FailedPosts:
-    """The failed posts of all forked processes since the server last accepted a post.
+    """All forked processes' failed posts since the server last accepted a post.
 
     A status other than 500 is always the server's fault. A 500 may be the job's fault, but it is the server's
-    if the error names a broken connection, or if a second job gets the same error. For example, while the
-    write merger of 1.8 is down, lookups work, but posts fail with ECONNREFUSED, then with ECONNRESET. While
-    the server is at fault, only one post is sent every 0.5 to 15 s, which tests for all jobs whether the
+    if the error names a broken connection, or if a second job gets the same error. For example, while 1.8's
+    write merger is down, lookups work, but posts fail with ECONNREFUSED, then with ECONNRESET. While the
+    server is at fault, only one post is sent every 0.5 to 15 s, to test on behalf of all jobs whether the
     server accepts submissions again. The other posts wait, because failed submissions also count towards the
-    server's request limit.
+    server's rate limit.
 
     Args:
         shared: A document that forked processes share.
@@ -69,5 +69,5 @@ class FailedPosts:
         return 0.0
 
     def end(self) -> None:
-        """Record that the server has accepted a job."""
+        """Record that the server accepted a job."""
         self._shared.discard(_KEY)

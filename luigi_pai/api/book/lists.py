@@ -1,4 +1,4 @@
-"""Lists: gets all jobs of a user in one request, and decides when a list is better than single lookups."""
+"""Lists: gets all of a user's jobs in one request, and decides when that beats single lookups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 KEPT = 10.0
-"""Seconds for which a list is current."""
+"""How long a list is current, in seconds."""
 
 _SINGLE = 2  # after this many requests for single jobs within half a minute, the next job causes a list
 _FORGOTTEN = 30.0  # seconds
@@ -41,11 +41,11 @@ _MOST_ARRAYS = 200  # maximum number of this process's arrays to remember
 class Listing:
     """The user's jobs at one time, as listed by the server. Existing and former jobs may be missing.
 
-    The reasons: lists are truncated, servers delete old jobs, and LTP omits jobs in some virtual clusters.
+    Lists are truncated, servers delete old jobs, and LTP omits jobs in some virtual clusters.
 
     Attributes:
-        version: The version of the API.
-        requested: The time of the request, in seconds of the monotonic clock.
+        version: The API version.
+        requested: When the list was requested, in seconds of the monotonic clock.
         took: Seconds until the response.
         rows: Name on the server -> job, for at most the newest 20,000 jobs.
         latest: See ``latest_attempts``.
@@ -67,7 +67,7 @@ class Lists:
     """The last list of a user's jobs, and the time of the next one. Forked processes share it.
 
     A list is requested if two requests for single jobs were made within 30 s and another job must be looked
-    up. The list is used for 10 s. Before the next list is requested, there is a pause. It is the longest of
+    up. The list is used for 10 s. Before requesting the next list, there is a pause, the longest of
 
     - a fifth of the median time until the next lookup of the watched jobs,
     - the pause that keeps lists within half of the server's limit: 2 s if the limit is 60 per minute,
@@ -91,7 +91,7 @@ class Lists:
         self._own_arrays: deque[str] = deque(maxlen=_MOST_ARRAYS)  # that this process has submitted
         self._single = 0  # requests since the last list
         self._single_at = 0.0
-        self._found_v1: str | None = None  # the last v1 job that a lookup of its name has found
+        self._found_v1: str | None = None  # the v1 job most recently found by name
         self._is_flat = False  # whether the jobs of a v1 list can be looked up without the user's name
         self._pause = 0.0
         self._paused_until = 0.0
@@ -116,7 +116,7 @@ class Lists:
         self._not_before = now + _WAITS_SHARE * median
 
     def current(self, api: RestApi) -> Listing | None:
-        """Return the last list of any process if it is less than 10 s old and has this API version."""
+        """Return any process's last list if it is less than 10 s old and has this API version."""
         listing = self._read()
         if listing is None or listing.version != api.dialect.version:
             return None
@@ -157,10 +157,10 @@ class Lists:
         logger.debug("The list of jobs failed, the next one is in %.0f s: %s", self._pause, error)
 
     def rows(self, listing: Listing) -> Mapping[str, JobRow]:
-        """Return the listed jobs that can be looked up by their names, without the user's name.
+        """Return the listed jobs that can be looked up by name alone, without the user's name.
 
-        Lists of 0.8 to 0.14 mark these jobs as ``legacy``. The lookup of any other job also needs its user's
-        name. Lists of 0.7 mark no jobs. They are used only after a lookup by name has found a listed job.
+        Lists from 0.8 to 0.14 mark these jobs as ``legacy``. Looking up any other job also takes its user's
+        name. Lists from 0.7 mark no jobs. They are used only after a lookup by name has found a listed job.
         """
         if listing.version != "v1" or self._is_flat:
             return listing.rows
@@ -177,7 +177,7 @@ class Lists:
         self._own_arrays.appendleft(name)
 
     def is_worth_it(self, api: RestApi, listing: Listing | None, name: str) -> bool:
-        """Return whether to look up one of many jobs by requesting a new list instead of only the job.
+        """Return whether to look up one of many jobs by requesting a new list rather than that job.
 
         Args:
             api: The API that would make the request.
@@ -194,7 +194,7 @@ class Lists:
         return self.wait(api) == 0
 
     def count(self, now: float, requests: int = 1) -> None:
-        """Count the requests for the lookup of a single job; ``is_worth_it`` depends on the count."""
+        """Count the requests that looking up a single job took; ``is_worth_it`` depends on the count."""
         self._single = requests if now - self._single_at > _FORGOTTEN else self._single + requests
         self._single_at = now
 
@@ -220,7 +220,7 @@ class Lists:
         return listing
 
     def _read(self) -> Listing | None:
-        """Return the last list of any process."""
+        """Return the last list requested by any process."""
         state = self._document.read().get("list")
         if not state:
             return None

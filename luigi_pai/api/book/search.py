@@ -23,12 +23,12 @@ _MOST_ARRAYS = 200  # maximum number of arrays to search for one piece of work
 
 
 class Search:
-    """Searches for the submissions NAME, NAME__attempt2, ... of one piece of work; retries transient errors.
+    """Searches for one piece of work's submissions: NAME, NAME__attempt2, ...; retries transient errors.
 
     Args:
         jobs: The statuses that look up single jobs.
         name: The work's name.
-        patience: Seconds for which transient errors are retried; None: the cluster's setting.
+        patience: How long to retry after transient errors, in seconds; None: the cluster's setting.
         sleep: Waits for a number of seconds; default: the sleep of the cluster's clock.
     """
 
@@ -54,7 +54,7 @@ class Search:
     def newest(self, first: int, records: Records | None) -> Entry | None:
         """Find the newest submission; None if there is none.
 
-        Look up the submission ``first`` or, if the server does not know it, NAME. If the submission found has
+        Look up the ``first`` submission or, if the server does not know it, NAME. If the submission found
         failed, look up later ones. If nothing or only a failed submission is found, read the records. The
         last record decides where to look; if there is none, the list of jobs decides. If the first response
         has no owner and no submission time, as in mocked tests, stop there.
@@ -70,7 +70,7 @@ class Search:
         return self._by_list(entry) if records is None else self._by_records(entry, records)
 
     def look_up(self, number: int, *, single: bool = False) -> Entry | None:
-        """Look up the job with the name of a submission; None if the server does not know the name.
+        """Look up the job with a submission's name; None if the server does not know the name.
 
         Args:
             number: The submission's number.
@@ -99,7 +99,7 @@ class Search:
         return entry
 
     def recorded(self, record: Recorded) -> Entry:
-        """Look up a submission that was recorded; its status is None if the server does not know it."""
+        """Look up a recorded submission; its status is None if the server does not know it."""
         name = self._own_name(record.number)
         if record.job == name:
             entry = self.look_up(record.number, single=True)
@@ -116,7 +116,7 @@ class Search:
         """Return the newest submission after a failed one, by the names of the work's submissions.
 
         Look up the highest number in the current list, then the numbers after it one by one, up to the first
-        unknown name. Skip the numbers after it if a list of the last 2 s has no later number.
+        unknown name. Skip the later numbers if a list from the last 2 s does not contain any.
         """
         listed = self._jobs.listed_number(self._name)
         if listed > entry.number:
@@ -143,8 +143,8 @@ class Search:
     def _by_record(self, entry: Entry | None, record: Recorded) -> Entry:
         """Return the newest submission from a record; ``entry`` if it is not older.
 
-        A job that has failed was on the server, so if its name was unknown a moment ago, another process has
-        posted it since then. It is looked up again.
+        A failed job was on the server, so if its name was unknown a moment ago, another process has
+        posted it since then. Look it up again.
         """
         if entry is not None and entry.number >= record.number:
             return entry
@@ -181,7 +181,7 @@ class Search:
         return self._api.dialect.version == "v1"
 
     def _in_array(self, number: int, array: str) -> Entry | None:
-        """Look up a submission as an instance of an array; None if the array is missing or has none."""
+        """Look up a submission as an array's instance; None if the array or the instance is missing."""
         members, name = self._members(array) or [], self._own_name(number)
         if name not in members:
             return None

@@ -1,4 +1,4 @@
-"""Statuses: looks up the statuses of single jobs, by name or in a list, and caches them."""
+"""Statuses: looks up single jobs' statuses, by name or in a list, and caches them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 UNREACHABLE = "unreachable"
-"""A key of the forks' shared document, for the time and message of the last ClusterUnreachable."""
+"""The forks' shared document stores the time and message of the last ClusterUnreachable under this key."""
 
 _END_KEPT = 10.0  # seconds
-# Seconds for which a list is trusted to contain the newest submission. Another machine may submit a later
-# one after the list was made, but that job is assumed not to end within these seconds.
+# How long a list is trusted to contain the newest submission, in seconds. Another machine may submit a later
+# one after the list was made, but that job is assumed not to end within this time.
 _NEWEST_FOR = 2.0
 _NEVER = -1.0  # earlier than all times of the monotonic clock
 
 
 class Statuses:
-    """The known statuses of single jobs; see ``Book``.
+    """Single jobs' known statuses; see ``Book``.
 
     Args:
         api: The REST API of the cluster.
@@ -43,7 +43,7 @@ class Statuses:
     Attributes:
         api: The REST API that was passed to the constructor.
         failed_posts: The failed submissions to the server.
-        explanations: The reasons why jobs wait.
+        explanations: The reasons why jobs are waiting.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
@@ -65,11 +65,11 @@ class Statuses:
             cache.clear()
 
     def job_name(self, name: str, number: int) -> str:
-        """Return the name of a submission on this cluster."""
+        """Return a submission's name on this cluster."""
         return attempt_name(self.api.job_name(name), number)
 
     def record_post(self, name: str) -> None:
-        """Record that a job has just been posted, because older lists may not contain it."""
+        """Record that a job was just posted, because older lists may not contain it."""
         with self._shared.update() as state:
             last = state.get("posted", [0, _NEVER])
             if last[0] != os.getpid():
@@ -81,12 +81,12 @@ class Statuses:
     # single jobs
 
     def status(self, name: str, *, of_many: bool = False) -> JobStatus:
-        """Return the status of a job; the status of a finished job is cached for 10 s.
+        """Return a job's status; a finished job's status is cached for 10 s.
 
         Args:
             name: The job's name.
             of_many: Whether the list of jobs may be used, because many jobs are looked up one by one. A
-                status from a list has no tasks and no diagnostics.
+                status from a list does not contain tasks or diagnostics.
 
         Raises:
             JobNotFound: The server knows no job with this name.
@@ -115,7 +115,7 @@ class Statuses:
         self._lists.count(self.api.clock.monotonic(), 1 if self.api.dialect.version == before else 2)
 
     def _record(self, name: str, status: JobStatus | None) -> None:
-        """Record the response to the lookup of a single job."""
+        """Record the response to a single job's lookup."""
         key, now = self._key(name), self.api.clock.monotonic()  # the response may have revealed the dialect
         self._asked.put(key, now)
         if status is not None and key[0] == "v1":
@@ -131,7 +131,7 @@ class Statuses:
         self._shared.discard(UNREACHABLE)
 
     def _is_absent(self, own_name: str) -> bool:
-        """Return whether there is a current list, newer than the last submission, without a job."""
+        """Return whether a current list, newer than the last submission, does not contain the job."""
         listing = self._lists.current(self.api)
         if listing is None or own_name in listing.rows:
             return False
@@ -189,7 +189,7 @@ class Statuses:
 
         Args:
             name: The job's name.
-            max_age: Seconds for which a list may be reused; at most 10.
+            max_age: How long a list may be reused, in seconds; at most 10.
         """
         listing, now = self._lists.current(self.api), self.api.clock.monotonic()
         full_name = self.api.job_name(name)
@@ -230,7 +230,7 @@ class Statuses:
         self._lists.space(self.api.clock.monotonic(), waits)
 
     def listed_number(self, name: str, *, is_needed: bool = False) -> int:
-        """Return the number of the work's last submission in the list; 0 if the list has no NAME__attemptN.
+        """Return the number of the work's last submission in the list; 0 if there is no NAME__attemptN.
 
         Args:
             name: The work's name.
@@ -240,7 +240,7 @@ class Statuses:
         return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
 
     def is_newest(self, name: str, number: int) -> bool:
-        """Return whether a list of the last 2 s shows that a submission is the newest for its work.
+        """Return whether a list from the last 2 s shows that a submission is the newest for its work.
 
         The list must be newer than the last post by any of the forked processes.
         """
@@ -254,7 +254,7 @@ class Statuses:
 
         Args:
             name: The work's name.
-            is_corrected: Whether the server (409) or a claim refuses a second post of the name, so that an
+            is_corrected: Whether the server (409) or a claim rejects a second post with the name, so that an
                 incomplete or outdated list does no harm. If False, the list must be complete, at most 2 s
                 old, and newer than the last post by another forked process.
         """
@@ -310,7 +310,7 @@ class Statuses:
         return self._lists.arrays(self._newest_list())
 
     def _arrays_of(self, listing: Listing) -> tuple[list[str], set[str]]:
-        """Return the listed arrays with unknown members, and the names of the work in all other arrays."""
+        """Return the listed arrays with unknown members, and the work's names in all other arrays."""
         if self._held[0] != listing.requested:
             arrays = {name: self._members.get(name) for name in listing.arrays}
             held = {base_name(member) for members in arrays.values() for member in members or ()}

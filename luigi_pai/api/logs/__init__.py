@@ -1,1 +1,1 @@
-"""Reads the logs of tasks: in parts, line by line, and the last lines of the failed task."""
+"""Reads task logs: in parts, line by line, and the failed task's last lines."""

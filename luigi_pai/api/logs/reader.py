@@ -1,4 +1,4 @@
-"""Reads the logs of a job's tasks line by line: all lines, the last lines, or new lines as they appear."""
+"""Reads the logs of a job's tasks line by line: all lines, the last lines, or new lines as they arrive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AFTER_ERROR = 10.0  # seconds until the next read of a watched job's logs
 
 @dataclass(eq=False, repr=False)
 class LogReader:
-    """Reads the logs of a job.
+    """Reads a job's logs.
 
     Attributes:
         book: The book of the job's cluster.
@@ -41,7 +41,7 @@ class LogReader:
         index: The index of the task to read in each role; None for all tasks.
         streams: ``stdout``, ``stderr`` or both.
         attempt: The number of a start of the job by the cluster, from 0 (v2); default: the last start.
-        lines: The number of last lines that the first read of a stream yields; default: all lines.
+        lines: How many of the last lines the first read of a stream yields; default: all lines.
         secrets: Values that ``shown`` redacts.
         unreadable: The tasks whose logs could not be read, with the reasons.
         status: The job's status at its last lookup.
@@ -75,19 +75,19 @@ class LogReader:
 
     @property
     def gave_up(self) -> bool:
-        """Whether reading the logs of the ended job was given up, because it failed for 10 s."""
+        """Whether the reader gave up on the ended job's logs, because reading failed for 10 s."""
         return self._source.gave_up
 
     def tasks(self) -> list[TaskStatus]:
-        """Return the tasks whose logs are read, according to the last lookup of the job."""
+        """Return the tasks whose logs are read, according to the job's last lookup."""
         tasks = self.status.tasks if self.status is not None else ()
         return [task for task in tasks if self.role in (None, task.role) and self.index in (None, task.index)]
 
     def shown(self, line: LogLine) -> str:
         """Format a line for display, without control characters.
 
-        If the logs of several tasks are read, a prefix such as ``worker/0 |`` names the task. The following
-        are redacted: ``secrets``, the account's password and token, private keys, and tokens in URLs.
+        If the logs of several tasks are read, a prefix such as ``worker/0 |`` names the task. ``secrets``,
+        the account's password and token, private keys, and tokens in URLs are redacted.
         """
         shown = self._api.session.redacted(printable(line.text, of_log=True), self.secrets)
         tasks = self.tasks()
@@ -101,7 +101,7 @@ class LogReader:
 
         Raises:
             JobNotFound: There is no such job.
-            PaiApiError: The server does not respond, or refuses the request.
+            PaiApiError: The server does not respond, or rejects the request.
         """
         self._look_up()
         self._source.raised = TRANSIENT
@@ -111,10 +111,10 @@ class LogReader:
         self._collect_unreadable()
 
     def follow(self, sleep: Callable[[float], None] | None = None) -> Iterator[LogLine]:
-        """Yield the lines of the logs, and new lines until the job has ended; sleep between reads.
+        """Yield the lines of the logs, and new lines until the job ends; sleep between reads.
 
         Transient errors are retried for ``polling.patience`` seconds. At most two logs are read per second.
-        If the cluster restarts a task, the task starts a new log, which is read from its start.
+        If the cluster restarts a task, the task starts a new log, which is read from the beginning.
 
         Args:
             sleep: Waits for a number of seconds; default: the cluster's clock.
@@ -130,13 +130,13 @@ class LogReader:
             sleep(self.idle())
 
     def idle(self) -> float:
-        """Return the seconds until the next call of ``read_due``."""
+        """Return the seconds until the next call to ``read_due``."""
         return max(0.0, self._due - self._api.clock.monotonic())
 
     def read_due(self, status: JobStatus) -> Iterator[LogLine]:
         """Yield the new lines of the next log, for a caller that also watches the job; never sleep.
 
-        Call it after ``idle`` seconds, until ``is_complete``. After an error, it continues 10 s later where
+        Call it after ``idle`` seconds, until ``is_complete``. After an error, it resumes 10 s later where
         it stopped.
 
         Args:
@@ -153,9 +153,9 @@ class LogReader:
             raise
 
     def _read_due(self, status: JobStatus | None, *, watched: bool) -> Iterator[LogLine]:
-        """Yield the new lines of the next log of this round. The last log of a round ends it.
+        """Yield the new lines of the next log in this round. The last log of a round ends it.
 
-        A round reads each log once. When the job has ended, a new round starts, to read the last lines.
+        A round reads each log once. When the job has ended, a new round starts to read the last lines.
         """
         ended = status is not None and status.finished
         source = self._source

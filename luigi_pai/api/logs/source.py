@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PART = 2 * 1024 * 1024
-"""Maximum number of bytes of one request."""
+"""Maximum number of bytes per request."""
 SHORT = 5.0
-"""Timeout in seconds of a request for a log on which a job's result does not depend."""
+"""Timeout in seconds for requesting a log on which a job's result does not depend."""
 _LONGEST_LINE = 1024 * 1024
-_LONGEST_IN_VAIN = 10.0  # seconds without success after which reading the logs of an ended job is given up
+_LONGEST_IN_VAIN = 10.0  # how long (s) to try to read an ended job's logs without success before giving up
 _GONE = (403, 404, 410)  # statuses for an expired URL, or for a container that does not exist
 
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of a log.
+    """A line in a log.
 
     Attributes:
         role, index: The task.
@@ -67,16 +67,16 @@ class UnreadableLog:
 
 @dataclass
 class Stream:
-    """``stdout`` or ``stderr`` of one start of a task, with the position up to which it has been read.
+    """``stdout`` or ``stderr`` of one start of a task, with the position read so far.
 
     Attributes:
         task: The task.
         name: ``stdout`` or ``stderr``.
         status: The job's status, at this start.
         last_lines: The first read starts this many lines before the end; if None, at the first line.
-        offset: The number of bytes that have been read.
+        offset: The number of bytes read so far.
         rest: The bytes of an incomplete last line.
-        closed: Whether the cluster has started the task again, so that this log is complete.
+        closed: Whether the cluster has restarted the task, so that this log is complete.
         reason: Why the last read failed; None if it did not fail.
         cut_short: Whether a transient error ended the last read.
     """
@@ -105,7 +105,7 @@ class Stream:
         return UnreadableLog(f"{self.task.role}/{self.task.index}", self.task.log_url, self.reason)
 
     def split(self, part: bytes) -> Iterator[LogLine]:
-        """Yield the lines that the next bytes of the log complete."""
+        """Yield the lines completed by the log's next bytes."""
         *lines, self.rest = (self.rest + part).split(b"\n")
         for line in lines:
             yield self._line(line)
@@ -124,14 +124,14 @@ class Stream:
 
 @dataclass(eq=False, repr=False)
 class LogSource:
-    """Fetches the logs of one job.
+    """Fetches one job's logs.
 
     Attributes:
         api: The REST API of the job's cluster.
         raised: The transient errors that ``part`` raises. Other errors become the ``reason`` of the stream.
         has_ended: Whether the job has ended.
         is_watched: Whether requests have short timeouts, so that they do not delay the job's result.
-        in_vain: The seconds without success after the job's end.
+        in_vain: How many seconds have passed without success since the job ended.
         no_logs: Why the server serves no logs at all; None if it may serve some.
     """
 
@@ -145,14 +145,14 @@ class LogSource:
 
     @property
     def gave_up(self) -> bool:
-        """Whether reading the logs of the ended job was given up, because it failed for 10 s."""
+        """Whether the source gave up on the ended job's logs, because reading failed for 10 s."""
         return self.in_vain >= _LONGEST_IN_VAIN
 
     def part(self, stream: Stream, start: int, size: int) -> tuple[bytes, int]:
         """Return a part of a stream and the length of the stream; the part is empty if it cannot be read.
 
         Raises:
-            PaiApiError: A transient error of ``raised``, or no response to the request for the log's URL.
+            PaiApiError: A transient error in ``raised``, or no response to the request for the log's URL.
         """
         if self.gave_up:
             in_vain = f"not read, because other logs could not be read for {_LONGEST_IN_VAIN:.0f} s"
@@ -194,7 +194,7 @@ class LogSource:
                 return
 
     def file_of(self, stream: Stream) -> LogFile | None:
-        """Return the file of a stream. If there is none, return None and store the reason if it is known.
+        """Return a stream's file. If there is none, return None and store the reason if it is known.
 
         Raises:
             ClusterUnreachable, InvalidReply: The server did not send the URL of the log.

@@ -25,14 +25,14 @@ _SOCKS = ("socks4", "socks4a", "socks5", "socks5h")
 
 
 class Environment:
-    """The proxy and CA settings of the process environment.
+    """The proxy and CA settings in the process environment.
 
-    By default, ``requests`` reads the environment for each HTTP request, and most of the CPU time of the
-    request is spent on this. This class reads the CA bundle once, and the proxies at the first request to a
-    host. A ``.netrc`` is not read.
+    By default, ``requests`` reads the environment for each HTTP request, which takes most of the request's
+    CPU time. This class reads the CA bundle once, and the proxies at the first request to a host. A
+    ``.netrc`` is not read.
 
     Args:
-        verify: The setting of the account, which is True, False, or a file of CA certificates.
+        verify: The account's setting: True, False, or a file of CA certificates.
 
     Attributes:
         verify: The value for ``requests``; a CA bundle named in the environment replaces True.
@@ -50,7 +50,7 @@ class Environment:
         self._proxies: dict[str, dict[str, str]] = {}
 
     def proxies(self, url: str) -> Mapping[str, str]:
-        """Return the proxies for the host of a URL, in the form for ``requests``; empty if there are none.
+        """Return the proxies for a URL's host, as ``requests`` expects them; empty if there are none.
 
         Raises:
             ConfigError: The proxy's URL is not valid, or PySocks is missing for a SOCKS proxy. The error

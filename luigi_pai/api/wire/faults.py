@@ -1,4 +1,4 @@
-"""NoResponse: a request without a response. The clients of all servers create their errors from it.
+"""NoResponse: a request without a response, from which the clients for all servers create their errors.
 
 For a rest-server, ``explain_failure`` creates the error: one line, with the setting to correct.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from luigi_pai.errors import PaiError
 
 _UNSENT = (requests.exceptions.ProxyError, requests.exceptions.SSLError, requests.exceptions.ConnectTimeout)
-_IN_CLEAR = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # OpenSSL's names, of different releases
+_IN_CLEAR = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # OpenSSL's names in different releases
 _PASSING = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
 
 
@@ -39,7 +39,7 @@ class NoResponse(Exception):
         method, url: The request's method and URL.
         timeouts: Seconds to wait for the connection, and for each part of the response.
         environment: Proxies and CA bundle.
-        error: The exception of ``requests``, urllib3 or the system.
+        error: The exception from ``requests``, urllib3 or the system.
         sent: Whether any part of the request was written to a connected socket; None if not known.
     """
 
@@ -90,18 +90,18 @@ class NoResponse(Exception):
         return any(isinstance(cause, kinds) for cause in self.causes)
 
     def over_limit(self) -> str:
-        """Return which limit the response has exceeded; empty if none."""
+        """Return which limit the response exceeded; empty if none."""
         return next((str(cause) for cause in self.causes if isinstance(cause, OverLimit)), "")
 
     def refused_certificate(self) -> str:
-        """Return why the server's certificate was refused; empty if it was not."""
+        """Return why the server's certificate was rejected; empty if it was not."""
         for cause in self.causes:
             if isinstance(cause, ssl.SSLCertVerificationError) or type(cause).__name__ == "CertificateError":
                 return (getattr(cause, "verify_message", None) or str(cause)).rstrip(".")
         return ""
 
     def is_without_tls(self) -> bool:
-        """Return whether a connected server responded to a TLS handshake in clear or not in time."""
+        """Return whether a connected server answered a TLS handshake in plain text or not in time."""
         if not self.failed_url.startswith("https:"):
             return False
         is_in_clear = any(getattr(cause, "reason", None) in _IN_CLEAR for cause in self.causes)
@@ -113,7 +113,7 @@ class NoResponse(Exception):
         return not is_systems and self.has(requests.Timeout, ReadTimeoutError, TimeoutError)
 
     def reason(self) -> str:
-        """Return the system's reason for a broken connection, or else the innermost cause, in one line."""
+        """Return, on one line, the system's reason for a broken connection, or else the innermost cause."""
         for cause in self.causes:
             if isinstance(cause, OSError) and cause.strerror:
                 return cause.strerror
@@ -133,7 +133,7 @@ class NoResponse(Exception):
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception of ``requests`` and all exceptions nested in it, the outermost first."""
+    """Yield an exception from ``requests`` and all exceptions nested in it, outermost first."""
     seen: list[BaseException] = []
     waiting: list[Any] = [error]
     while waiting:
@@ -188,7 +188,7 @@ _ERRORS: Sequence[tuple[Callable[[NoResponse], bool], type[PaiError], str]] = (
 
 
 def explain_failure(failure: NoResponse, server: str, *, answered: bool) -> PaiError:
-    """Return an error for a request without a response. Unlike urllib3's error, it names the server.
+    """Return the error for a request without a response. Unlike urllib3's error, it names the server.
 
     Args:
         failure: The request without a response.

@@ -1,4 +1,4 @@
-"""HttpClient: requests to servers, with the limits, proxies and CA settings of one account."""
+"""HttpClient: requests to servers, with one account's limits, proxies and CA settings."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ redact_urllib3_logs()
 
 
 class HttpClient:
-    """The HTTP connections of one process, to any number of servers.
+    """One process's HTTP connections, to any number of servers.
 
-    Proxies and the CA bundle of the environment are read only once; see ``Environment``. A ``.netrc`` is not
-    read.
+    The proxies and the CA bundle set in the environment are read only once; see ``Environment``. A
+    ``.netrc`` is not read.
 
     Args:
         verify: True, False, or a file of CA certificates.
@@ -68,12 +68,12 @@ class HttpClient:
             data: The body.
             stream: Whether the body of a successful response is read later.
             follow: Whether redirects are followed.
-            about: ``params`` and ``auth`` of ``requests``.
+            about: The ``params`` and ``auth`` arguments of ``requests``.
 
         Raises:
-            NoResponse: There was no complete response. Do not let users see it, because it contains the
-                request.
-            ConfigError: A proxy of the environment is not valid.
+            NoResponse: There was no complete response. Do not show this error to users, because it contains
+                the request.
+            ConfigError: A proxy in the environment is not valid.
         """
         progress.sent = None
         try:

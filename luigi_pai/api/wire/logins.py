@@ -1,4 +1,4 @@
-"""Logins: recognizes responses that refuse a login, and checks the validity and lifetime of tokens."""
+"""Logins: recognizes rejected logins, and checks tokens' validity and lifetime."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RENEWED_BEFORE_END = 30.0  # seconds
 
 
 def is_refused(response: requests.Response, account: Account) -> bool:
-    """Return whether the response to a login shows that another login would also be refused."""
+    """Return whether the response to a login shows that another login would be rejected too."""
     status, code = response.status_code, error_of(response)[0]
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # LTP sends a 500 of Node.js if no password is set
         return account.password is None and (status, code) == (500, "ERR_INVALID_ARG_TYPE")
@@ -48,10 +48,10 @@ def is_refused(response: requests.Response, account: Account) -> bool:
 def login_error(
     response: requests.Response, account: Account, redact: Callable[[str], str], *, may_be_ltp: bool
 ) -> AuthenticationError:
-    """Return the error of a refused login.
+    """Return the error for a rejected login.
 
     Args:
-        response: The refusal.
+        response: The server's response.
         account: The account.
         redact: A function that redacts the server's message, which may repeat secrets.
         may_be_ltp: Whether the server may be OpenPAI's successor.
@@ -75,12 +75,12 @@ def login_error(
 
 
 def is_valid(token: str) -> bool:
-    """Return whether a header can contain a token. If not, errors of ``requests`` would quote the token."""
+    """Return whether a header can contain a token. If not, errors from ``requests`` would quote it."""
     return token.isascii() and token.isprintable() and " " not in token
 
 
 def lifetime(token: str) -> float:
-    """Return the seconds for which a token may be reused.
+    """Return how long a token may be reused, in seconds.
 
     Servers send JSON Web Tokens, which have ``iat`` and ``exp``. Any other token, as in mocked tests,
     is used for one request.

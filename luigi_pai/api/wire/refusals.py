@@ -1,4 +1,4 @@
-"""Refused jobs: recognizes responses which prove that a job was not accepted, and explains them."""
+"""Rejected jobs: recognizes responses that prove that a job was not accepted, and explains them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from luigi_pai.errors import PaiHttpError
 
 _EXCERPT = re.compile(r"\n\n *\d+ \|.*", re.DOTALL)  # of js-yaml 4
-# the message of OpenPAI 1.x to a user who has no right in a virtual cluster
+# OpenPAI 1.x's message to a user without permission in a virtual cluster
 _NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")
 _INFERENCE = "add it to parameters, or change jobType"
-_SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
+_SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers reject
 
 _FEWER_GPUS = "gpu of resourcePerInstance, or instances (gpuNumber and taskNumber of a PaiTask)"
 _PRIORITY = "extras.hivedScheduler.jobPriorityClass"
@@ -62,10 +62,10 @@ REFUSALS: Mapping[tuple[int, str | None], str] = {
         f"change commands of each task role to these, lower {_FEWER_GPUS}, or choose another virtual cluster"
     ),
 }
-"""Status and code of the responses with which a rest-server refuses a submission before it stores the job ->
+"""Status and code of the responses with which a rest-server rejects a submission before it stores the job ->
 the advice to the user.
 
-UnknownError is not one of them: servers send it for any error of the services behind them.
+UnknownError is not one of them: servers send it for any error in the services behind them.
 """
 
 HINTS: Mapping[str | None, str] = {
@@ -76,20 +76,20 @@ HINTS: Mapping[str | None, str] = {
 
 
 def is_refusal(error: PaiHttpError) -> bool:
-    """Return whether the response to a submission proves that the server has not accepted the job."""
+    """Return whether the response to a submission proves that the server did not accept the job."""
     # whatever its code, an AuthenticationError is from the login or from the first check of each request
     return isinstance(error, AuthenticationError) or (error.status, error.code) in REFUSALS
 
 
 def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
-    """Return the error of a refused job, with readable schema errors and advice.
+    """Return the error for a rejected job, with readable schema errors and advice.
 
     LTP repeats lines of the document in a YAML error. These lines are left out, because they may contain a
-    secret. The message before them, which names the line number, stays in the error.
+    secret. The message before them, which gives the line number, stays in the error.
 
     Args:
         error: The response to the submission.
-        request: Method and URL of the submission.
+        request: The submission's method and URL.
     """
     if error.code == "InvalidProtocolError":
         findings = _schema_errors(error.server_message)
@@ -107,7 +107,7 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
 def with_virtual_clusters(
     error: PaiHttpError, setting: str, virtual_clusters: Callable[[], Iterable[str]]
 ) -> PaiHttpError:
-    """Return a refused job's error; if a virtual cluster is the cause, add the names of all of them.
+    """Return a rejected job's error; if a virtual cluster is the cause, add the names of all of them.
 
     Args:
         error: The response to the submission.
@@ -129,7 +129,7 @@ def with_virtual_clusters(
 
 
 def _schema_errors(message: str) -> str:
-    """Return a refusal's schema errors as ``path: message``; "" if the message is not a JSON array."""
+    """Return a response's schema errors as ``path: message``; "" if the message is not a JSON array."""
     try:
         errors = json.loads(message)
     except (ValueError, RecursionError):

@@ -34,7 +34,7 @@ READS = Retry(
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""A GET of the rest-server is repeated at most twice, and only once for each kind of error (connection,
+"""A GET to the rest-server is repeated at most twice, and only once for each kind of error (connection,
 read, status). The waits before both repetitions take 0.2 s in total. Callers retry for longer.
 """
 
@@ -44,7 +44,7 @@ class Repeat:
     """A row of the table.
 
     Attributes:
-        pauses: Seconds before each repetition.
+        pauses: How many seconds to wait before each repetition.
         after: A function that returns whether to repeat after an error, given also the earlier errors.
     """
 
@@ -55,7 +55,7 @@ class Repeat:
 BROKEN_OFF = Repeat(
     (0.0,), lambda error, _: isinstance(error, NoResponse) and error.has(ChunkedEncodingError)
 )
-"""A GET of the rest-server whose connection breaks during the response, which urllib3 does not notice."""
+"""A GET to the rest-server whose connection breaks during the response, which urllib3 does not notice."""
 
 LOGIN = Repeat(
     (0.2, 0.6),
@@ -73,8 +73,8 @@ SAFE = Repeat(
         and (not any(each.unsent for each in earlier) if error.unsent else error.exception is None)
     ),
 )
-"""A request to HDFS that may be executed twice. It is not repeated after a refusal, because transient
-refusals last longer. If no connection to the server is possible, it is repeated once.
+"""A request to HDFS that may be executed twice. It is not repeated after a rejection, because transient
+rejections last longer. If no connection to the server is possible, it is repeated once.
 """
 
 OTHER_DATANODE = Repeat((0.0,) * 5, lambda error, _: error.unsent and error.at_datanode)
@@ -94,7 +94,7 @@ SMALL_FILE = Repeat((0.0, 0.0), lambda error, _: error.answer_lost)
 
 @dataclass(eq=False)
 class Tries:
-    """The tries of one request, as often as its row of the table allows.
+    """Makes one request as often as its row of the table allows.
 
     Args:
         row: The row.
@@ -108,7 +108,7 @@ class Tries:
     _errors: list[Exception] = field(default_factory=list, init=False, repr=False)
 
     def wait_after(self, error: Exception) -> None:
-        """Wait before the next try; raise the error if there is none."""
+        """Wait before the next attempt; raise the error if none is left."""
         row, count = self.row, len(self._errors)
         if count == len(row.pauses) or not row.after(error, self._errors):
             raise error
@@ -122,7 +122,7 @@ class Tries:
         self._errors.clear()
 
     def call(self, request: Callable[[], T]) -> T:
-        """Make a request until it succeeds; return its result. Raise its error if that is final."""
+        """Make a request until it succeeds; return its result. Raise its error if the error is final."""
         while True:
             try:
                 return request()

@@ -1,4 +1,4 @@
-"""Functions that return the JSON of a rest-server's response, or raise its error."""
+"""Functions that return the JSON in a rest-server's response, or raise its error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.wire.transport import Account
 
 NOT_JSON = object()
-"""The result of ``parsed`` for a response that is not JSON."""
+"""What ``parsed`` returns for a response that is not JSON."""
 
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,
@@ -44,7 +44,7 @@ def is_success(response: requests.Response) -> bool:
 
 
 def parsed(response: requests.Response) -> Any:
-    """Return the JSON of a response; ``NOT_JSON`` if it is not JSON, too large, or nested too deeply."""
+    """Return a response's JSON; ``NOT_JSON`` if it is not JSON, too large, or nested too deeply."""
     try:
         return parse_json(response.content)
     except ValueError:  # dropped, because its message repeats the response, maybe with a token
@@ -52,12 +52,12 @@ def parsed(response: requests.Response) -> Any:
 
 
 def json_of(response: requests.Response, server: str, each: Callable[[Any], Any] | None = None) -> Any:
-    """Return the JSON of a response.
+    """Return a response's JSON.
 
     Args:
         response: A response with a 2xx status.
         server: The URL in ``pai_url``.
-        each: For a list that may be large, converts its entries, see ``parse_json``.
+        each: For a list that may be large, converts its entries; see ``parse_json``.
 
     Raises:
         InvalidReply: The response is not JSON, or too large.
@@ -85,7 +85,7 @@ def object_of(body: Any, path: str) -> dict[str, Any]:
 
 
 def objects_of(body: Any, key: str) -> list[dict[str, Any]]:
-    """Return the objects in the list under a key of a response; an empty list if there is no such list."""
+    """Return the objects in the list under a response's key; an empty list if there is no such list."""
     return [each for each in list_of(body, key) if isinstance(each, dict)]
 
 
@@ -128,12 +128,12 @@ def raise_error(
         response: The response.
         account: The account that made the request.
         redact: A function that redacts the server's message, which may repeat secrets.
-        now: Seconds since 1970 UTC.
+        now: The current time in seconds since 1970 UTC.
         mocked: Whether a test mocks the response. If so, a 404 to a GET with any code except ``NoApiError``
-            means a missing job.
+            means that the job is missing.
 
     Raises:
-        InvalidReply: The response is not from an OpenPAI.
+        InvalidReply: The response is not from OpenPAI.
         PaiHttpError: The server responded with an error. The status and the code choose the subclass.
     """
     status = response.status_code
@@ -171,7 +171,7 @@ def raise_error(
 
 
 def _refuse_token(summary: str, about: dict[str, Any], token: str | None) -> NoReturn:
-    """Raise the error for a 401. ``token`` is None if the token comes from a login that was just accepted."""
+    """Raise the error for a 401. ``token`` is None if the token comes from a login that just succeeded."""
     if token:
         raise AuthenticationError(with_hint(summary, with_hint(_REFUSED, layout_hint(token))), **about)
     if about["code"] in (None, "UnauthorizedUserError"):

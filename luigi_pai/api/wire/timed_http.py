@@ -1,9 +1,9 @@
-"""HTTP connections that limit the time and size of a response and record whether a request was sent.
+"""HTTP connections that limit a response's time and size and record whether a request was sent.
 
-The timeout of ``requests`` limits each pause, but neither the time nor the size of a whole response. Here,
+The timeout in ``requests`` limits each pause, but neither the time nor the size of a whole response. Here,
 both are limited while the response is received, and the size also while it is decompressed, so the limits
-apply even if ``requests`` reads the whole response. The content of a file, requested with ``stream``, has no
-limits.
+apply even if ``requests`` reads the whole response. File contents, requested with ``stream``, are not
+limited.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WHOLE_ANSWER = 4  # a whole response must be read within this number of timeout
 
 
 class OverLimit(OSError):
-    """A response exceeds the limit of its size or time."""
+    """A response exceeds its size or time limit."""
 
 
 def _too_long() -> OverLimit:
@@ -43,7 +43,7 @@ def _too_long() -> OverLimit:
 
 
 class AnswerTimeout(OverLimit, TimeoutError):
-    """A response has taken too long."""
+    """A response took too long."""
 
     def __init__(self, limit: float) -> None:
         super().__init__(f"the response was not finished within {limit:g} s")
@@ -54,7 +54,7 @@ class _TimedBytes(io.RawIOBase):
     """Reads the bytes of a response from a socket. The deadline is four times the socket's timeout.
 
     Attributes:
-        is_unlimited: Whether the checks of the deadline and the length are disabled.
+        is_unlimited: Whether the deadline and the length are not checked.
     """
 
     is_unlimited = False
@@ -104,7 +104,7 @@ class TimedAnswer(HTTPResponse):
         self._received.is_unlimited = progress.is_content
 
     def read(self, amt: int | None = None) -> bytes:
-        """Read the body; raise IncompleteRead if it is cut off, which urllib3 before 2 accepts."""
+        """Read the body; raise IncompleteRead if it is truncated, which urllib3 before 2 accepts."""
         data = super().read(amt)
         if amt and not data and self.length:
             raise IncompleteRead(b"", self.length)
@@ -114,14 +114,14 @@ class TimedAnswer(HTTPResponse):
 class _Progress(threading.local):
     """The progress of this thread's request, which shows whether the server may have executed the request.
 
-    The connection records the progress, because the exceptions of urllib3 do not contain it.
+    The connection records the progress, because urllib3's exceptions do not contain it.
 
     Attributes:
-        sent: Whether a part of the request was written to a connected socket; None before connecting.
+        sent: Whether any part of the request was written to a connected socket; None before connecting.
         read_timeout: The longest pause in seconds while a request is sent or a response is read; None: no
             limit.
-        is_stream: Whether the request is for the content of a file; the response may still be an error.
-        is_content: Whether the response is the content of a file.
+        is_stream: Whether the request is for a file's content; the response may still be an error.
+        is_content: Whether the response is a file's content.
     """
 
     sent: bool | None = None
@@ -140,7 +140,7 @@ class TimedConnection(HTTPConnection):
     _connecting = False
 
     def connect(self) -> None:
-        """Connect. Data that are sent to a proxy meanwhile do not count as a part of the request."""
+        """Connect. Data sent to a proxy meanwhile does not count as part of the request."""
         if progress.sent is None:
             progress.sent = False
         self._connecting = True
@@ -176,10 +176,10 @@ _POOLS = {"http": _Pool, "https": _TlsPool}
 
 
 class TimedAdapter(HTTPAdapter):
-    """An adapter of ``requests`` that uses TimedConnection."""
+    """A ``requests`` adapter that uses TimedConnection."""
 
     def send(self, request: Any, **options: Any) -> requests.Response:  # type: ignore[override]
-        """Send a request; its ``timeout`` is a pair of seconds: for the connection, and for each pause."""
+        """Send a request; ``timeout`` is a pair of limits in seconds: to connect, and for each pause."""
         progress.read_timeout = options["timeout"][1]
         progress.is_stream = options["stream"]
         return super().send(request, **options)

@@ -28,7 +28,7 @@ _most: ContextVar[float] = ContextVar("most", default=math.inf)
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Limit the timeouts of the requests inside ``with``, for optional data such as logs."""
+    """Limit the timeouts of requests made inside ``with``, for optional data such as logs."""
     before = _most.set(seconds)
     try:
         yield
@@ -38,9 +38,9 @@ def at_most(seconds: float) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Account(NotPickled):
-    """The settings of a connection; see ``Cluster``. A configured token is sent unchanged and never renewed.
+    """A connection's settings; see ``Cluster``. A configured token is sent unchanged and never renewed.
 
-    ``read_timeout`` limits each pause of a server. A response may take at most four times as long in total.
+    ``read_timeout`` limits each of a server's pauses. A whole response may take four times as long.
     """
 
     url: str
@@ -55,7 +55,7 @@ class Account(NotPickled):
 
 
 class Transport:
-    """The connections of one process to one rest-server.
+    """One process's connections to one rest-server.
 
     Redirects of a GET are followed, but the token is not sent to another host. Redirects of other methods
     are returned as responses. A GET is repeated once if its connection breaks before or during the response.
@@ -102,7 +102,7 @@ class Transport:
 
         Raises:
             ClusterUnreachable: There was no response.
-            ConfigError: A proxy or CA bundle of the configuration or the environment is not valid.
+            ConfigError: A proxy or CA bundle in the configuration or the environment is not valid.
             InvalidReply: The server redirects to an invalid URL, or without end.
         """
         if self._pid != os.getpid():  # a fork must not use its parent's connections
