@@ -92,8 +92,7 @@ class Limits:
                 if window["left"] <= 0:
                     wait = window["ends"] - self._clock.monotonic()
                     raise RateLimited(
-                        f"{request}: not sent, the server's request limit is reached for another "
-                        f"{wait:.0f} s",
+                        f"{request}: not sent, the server's rate limit is reached for another {wait:.0f} s",
                         reset_at=self._clock.time() + wait,
                         sent=False,
                     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault, TokenLost)
-"""Transient errors. Afterwards, a request is retried if it is safe to repeat."""
+"""Transient errors: a request that is safe to repeat is retried after them."""
 
 _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
@@ -105,7 +105,7 @@ class Retry:
             if now - self._since >= max(self.limit, self._granted):
                 raise error
         until = datetime.fromtimestamp(self.clock.time() + wait).astimezone().strftime("%H:%M:%S")
-        message = "%srequest limit of OpenPAI reached; waiting %.0f s, until %s (%s)"
+        message = "%sOpenPAI rate limit reached; waiting %.0f s, until %s (%s)"
         logger.warning(message, self._prefix, wait, until, error)
         return wait * random.uniform(1, 1 + _JITTER)  # noqa: S311  spreads load, guards nothing
 

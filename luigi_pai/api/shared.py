@@ -29,7 +29,7 @@ _LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3, "virtual clusters"
 
 
 class NotPickled:
-    """A part of a Cluster that cannot be pickled or copied; neither, then, can a Cluster and its Jobs."""
+    """A part of a Cluster that cannot be pickled or copied, so Clusters and Jobs cannot be either."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

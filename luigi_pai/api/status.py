@@ -144,7 +144,7 @@ class JobStatus:
         state: Its state.
         raw_state: The server's word for the state; the name of ``state`` if that is read from ``subState``.
         username: Its owner; None if the response does not name the owner.
-        retries: How often the cluster retried it.
+        retries: How many times the cluster retried it.
         exit_code: The application's exit code; None until the application has ended.
         diagnostics: The server's message about how it ended.
         exit_type: The server's word for how it ended (``NON_TRANSIENT``, ``UserAppFailed``).

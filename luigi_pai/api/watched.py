@@ -143,9 +143,9 @@ class WatchedJob:
         status: Its last status.
         timer: Its deadlines.
         with_tasks: Whether each status must include the tasks' states.
-        single_until: Until when to look it up by name instead of in lists.
+        single_until: When to stop looking it up by name instead of in lists.
         looked_up: When it was last looked up by name.
-        unknown_since: Since when the server has not known it; None if the server knows it.
+        unknown_since: When the server was first found not to know it; None if it knows the job.
         retry: The retries of its lookup after a failure; None if the last lookup succeeded.
         due: When to look it up next; infinity during its lookup.
         turn: The number of the last change of ``due``. It orders jobs that are due at the same time.

@@ -55,7 +55,7 @@ def test_no_more_is_sent_than_is_left(limits, clock):
     with pytest.raises(RateLimited) as caught:
         limits.reserve(Kind.CALL, "GET /api/v2/jobs/admin~j")
     assert str(caught.value).startswith(
-        "GET /api/v2/jobs/admin~j: not sent, the server's request limit is reached for another "
+        "GET /api/v2/jobs/admin~j: not sent, the server's rate limit is reached for another "
     )
     assert not caught.value.sent
     assert caught.value.reset_at - clock.time() == pytest.approx(40, abs=1.5)

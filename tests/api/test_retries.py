@@ -175,7 +175,7 @@ def test_a_limit_is_logged_with_its_wait(clock, bear, caplog):
     end = clock.time() + 40
     bear(Retry(1, clock), RateLimited("429 at /x", reset_at=end))
     until = datetime.fromtimestamp(end).astimezone().strftime("%H:%M:%S")
-    assert caplog.messages == [f"request limit of OpenPAI reached; waiting 40 s, until {until} (429 at /x)"]
+    assert caplog.messages == [f"OpenPAI rate limit reached; waiting 40 s, until {until} (429 at /x)"]
 
 
 def test_the_waits_are_slept_as_the_caller_says(clock):

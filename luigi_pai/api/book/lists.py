@@ -112,7 +112,7 @@ class Lists:
 
     def space(self, now: float, waits: list[float]) -> None:
         """Delay the next list by a fifth of the median of ``waits``, the seconds until each job's lookup."""
-        median = sorted(waits)[len(waits) // 2] if waits else 0.0  # the module statistics takes 4 ms to load
+        median = sorted(waits)[len(waits) // 2] if waits else 0.0  # the statistics module takes 4 ms to load
         self._not_before = now + _WAITS_SHARE * median
 
     def current(self, api: RestApi) -> Listing | None:

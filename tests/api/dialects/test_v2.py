@@ -202,7 +202,7 @@ def test_a_used_up_limit_is_not_run_into(v2, rest):
     v2.list()
     with pytest.raises(
         RateLimited,
-        match=r"GET .*/jobs\?.*: not sent, the server's request limit is reached for another (59|60) s",
+        match=r"GET .*/jobs\?.*: not sent, the server's rate limit is reached for another (59|60) s",
     ) as caught:
         v2.list()
     assert not caught.value.sent

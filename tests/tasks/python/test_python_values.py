@@ -171,7 +171,9 @@ def test_a_secret_in_a_package_is_refused(tmp_path, monkeypatch):
 
 def test_attributes_with_a_private_value_are_refused_on_v1(settings):
     settings(api_version="v1")
-    with pytest.raises(SpecError, match=r"uses the private parameters derived: OpenPAI 0\.7 to 0\.14") as caught:
+    with pytest.raises(
+        SpecError, match=r"uses the private parameters derived: OpenPAI 0\.7 to 0\.14"
+    ) as caught:
         posted(task_of("self.derived", inside=DERIVED.format("'x/' + self.p")), "v1")
     assert PRIVATE not in str(caught.value)
 
