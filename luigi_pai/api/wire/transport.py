@@ -40,7 +40,7 @@ def at_most(seconds: float) -> Iterator[None]:
 class Account(NotPickled):
     """A connection's settings; see ``Cluster``. A configured token is sent unchanged and never renewed.
 
-    ``read_timeout`` limits each of a server's pauses. A whole response may take four times as long.
+    ``read_timeout`` limits each of a server's pauses. In total, a response may take up to four times as long.
     """
 
     url: str
