@@ -1,4 +1,4 @@
-"""The command line: ``luigi-pai``. A command's module is loaded when the command is used."""
+"""The command line: ``luigi-pai``. Each command's module is loaded only when the command is used."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _COMMANDS = {
     "doctor": ("clusters", "doctor", "Check configuration, cluster and files."),
     "get": ("files", "get", "Fetch a file or folder from the cluster."),
     "list": ("status", "list_jobs", "List your jobs."),
-    "local": ("local", "local", "Run an OpenPAI on this machine."),
+    "local": ("local", "local", "Run an OpenPAI server on this machine."),
     "logs": ("logs", "logs", "Show the logs of a job's tasks."),
     "ls": ("files", "ls", "List a folder on the cluster."),
     "payload": ("plan", "payload", "Show the data that a task sends to the cluster."),
-    "plan": ("plan", "plan", "Show the effects of a run, without running it."),
+    "plan": ("plan", "plan", "Show what a run would do, without running it."),
     "put": ("files", "put", "Send a file or folder to the cluster."),
     "render": ("jobs", "render", "Show the job that a task submits."),
     "rm": ("files", "rm", "Delete a file or folder on the cluster."),
     "run": ("run", "run", "Run a task with a quiet console."),
     "runtime": ("jobs", "runtime", "Write pai_runtime.py, for images without luigi_pai."),
-    "ssh": ("ssh", "ssh", "Open a shell in a container of a job."),
-    "ssh-config": ("ssh", "ssh_config", "Show the containers of a job for ~/.ssh/config."),
-    "status": ("status", "status", "Show a job's state, and why it waits or has ended."),
+    "ssh": ("ssh", "ssh", "Open a shell in one of a job's containers."),
+    "ssh-config": ("ssh", "ssh_config", "Show a job's containers as ~/.ssh/config entries."),
+    "status": ("status", "status", "Show a job's state, and why it is waiting or ended."),
     "stop": ("stop", "stop", "Stop jobs."),
     "submit": ("submit", "submit", "Submit a job file."),
-    "sweep": ("sweep", "sweep", "Show the table of a sweep."),
+    "sweep": ("sweep", "sweep", "Show a sweep's table."),
     "validate": ("jobs", "validate", "Find the errors in job files."),
 }
 
@@ -67,7 +67,7 @@ class _Commands(click.Group):
         if cluster is None or command is None:
             return name, command, rest
         if all(option.name != "cluster" for option in command.params):
-            ctx.fail(f"{name} uses no cluster, and has no --cluster")
+            ctx.fail(f"{name} does not use a cluster, so it has no --cluster option")
         return name, command, ["--cluster", cluster, *rest]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""``luigi-pai clusters`` and ``doctor``: a cluster's free resources, and whether this machine can use it."""
+"""``luigi-pai clusters`` and ``doctor``: show free resources, and check access to a cluster."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 @json_option(", a list with an object for each")
 @on_cluster
 def clusters(*, as_json: bool) -> None:
-    """Show the virtual clusters that you may use: GPUs, CPUs, memory, and waiting jobs.
+    """Show the GPUs, CPUs, memory and waiting jobs of each virtual cluster that you can use.
 
-    Releases up to 0.13 report the resources in use, but no totals.
+    Releases up to 0.13 report only the resources in use, not the totals.
     """
     with plain_failures():
         found = _virtual_clusters(connect())
     has_shares = all(each.total == Resources() and each.share is not None for each in found)
     titles = ["NAME", *_RESOURCES.values(), "WAITING", *(["OF THE CLUSTER"] if has_shares else [])]
     lines = table(titles, [_row(each, with_share=has_shares) for each in found])
-    show(list(map(_facts, found)), lines, as_json=as_json, empty="no virtual cluster that you may use")
+    show(list(map(_facts, found)), lines, as_json=as_json, empty="you cannot use any virtual cluster")
 
 
 def _virtual_clusters(cluster: Cluster) -> list[VirtualCluster]:
-    """Return the virtual clusters, sorted by name; count waiting jobs if the server sends no number."""
+    """Return the virtual clusters by name; count waiting jobs if the server does not."""
     clusters = cluster.virtual_clusters()
     found = [VirtualCluster.of(name, clusters[name]) for name in sorted(clusters)]
     if all(each.jobs_waiting is not None for each in found):
@@ -68,7 +68,7 @@ def _facts(found: VirtualCluster) -> dict[str, Any]:
 
 
 def _amount(found: VirtualCluster, resource: str) -> str:
-    """Return ``3 of 8 free``, or ``5 in use`` if there is no total; empty if there is no number at all."""
+    """Return ``3 of 8 free``, or ``5 in use`` if the total is unknown, or '' if nothing is known."""
     amounts = [getattr(part, resource) for part in (found.total, found.used, found.free)]
     unit = ""
     if resource == "memory_mb":
@@ -87,9 +87,9 @@ def _amount(found: VirtualCluster, resource: str) -> str:
 def doctor(*, as_json: bool, image: str | None) -> None:
     """Check the configuration, the connection, the cluster, and its HDFS or storage.
 
-    Each check prints one line: ok, warn or fail, and how to fix it. A folder is created and
+    Each check prints ok, warn or fail, and how to fix the problem. A folder is created and
     removed in /tmp on HDFS, or at the top of the storage. Nothing is submitted without --job.
-    Exit code: 0 if nothing fails, 2 for the configuration, 3 if the cluster cannot be
+    Exit code: 0 if nothing fails, 2 if the configuration is wrong, 3 if the cluster cannot be
     reached, otherwise 1.
     """
     checks: list[Check] = []

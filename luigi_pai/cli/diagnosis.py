@@ -1,4 +1,4 @@
-"""Checks of the configuration, the network, the cluster and its file system, for ``luigi-pai doctor``."""
+"""The checks of ``luigi-pai doctor``: configuration, network, cluster and file system."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from luigi_pai.config import HdfsAccount
     from luigi_pai.files import FileSystem
 
-_MOST_SKEW = 60.0  # seconds; if the clocks differ more from each other, times in tokens are unreliable
+_MOST_SKEW = 60.0  # seconds; if the clocks are further apart, the times in tokens are unreliable
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404
 _DOTS = 2  # in a JSON Web Token
-_WEBHDFS_PORTS = (50070, 50470, 9870, 9871, 14000)  # of Hadoop 2 and 3, and of HttpFS
+_WEBHDFS_PORTS = (50070, 50470, 9870, 9871, 14000)  # Hadoop 2, Hadoop 3 and HttpFS
 _NOT_CHECKED = "the server has not said whether it accepts the token: before 1.0, only a submission shows it"
 _OF_PORTAL = "is pai_url the rest-server, not the web portal?"
 _DATANODES = "DataNodes must be reachable too; if not by their own addresses, set webhdfs_redirect"
 _NO_STORAGE = "on OpenPAI 0.7 to 0.14 webhdfs_url = http://NAMENODE:50070 (9870 for Hadoop 3)"
 _WRITTEN = b"luigi-pai\n"
-_JOB_SECONDS = 300.0  # maximum time for a job to wait, and to run
+_JOB_SECONDS = 300.0  # the longest that the job may wait, and then run
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 
 
@@ -60,10 +60,10 @@ class Check:
     """A check and its result.
 
     Attributes:
-        name: The subject of the check.
+        name: What is checked.
         state: ``ok``, ``warn`` or ``fail``.
         text: The result.
-        mend: Advice if there is a problem; otherwise empty.
+        mend: How to fix the problem; empty if there is none.
     """
 
     name: str
@@ -73,13 +73,13 @@ class Check:
 
 
 def diagnose(image: str | None = None) -> Iterator[Check]:
-    """Run the checks one after the other; leave out checks that depend on a failed check.
+    """Run the checks in order, skipping those that depend on a failed check.
 
-    They check the cluster of ``OpenPai.current()``. In /tmp on HDFS, and in the root folder of the storage, a
-    folder is created and removed again.
+    They check the cluster of ``OpenPai.current()``. They create and remove a folder in /tmp on HDFS, and in
+    the storage's root folder.
 
     Args:
-        image: An image for a job that reads and writes on the storage; None to submit no job.
+        image: The image for a job that reads and writes files on the storage; None to submit no job.
     """
     level = logging.getLogger("luigi-interface").level
     logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each problem becomes a Check instead
@@ -125,9 +125,9 @@ def _configuration() -> Iterator[Check]:
 
 
 def _other_clusters(section: str) -> Iterator[Check]:
-    """If there are [OpenPai:NAME] sections, yield a check that names the chosen section.
+    """If there are [OpenPai:NAME] sections, yield a check that says which section is used.
 
-    The check also names the options that choose the other sections.
+    The check also lists the options that select the other sections.
     """
     names = [name for name in clusters() if section != f"{SECTION}:{name}"]
     if section == SECTION and not names:
@@ -138,7 +138,7 @@ def _other_clusters(section: str) -> Iterator[Check]:
 
 
 def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
-    """Check the network, and return the response of the server; None if there is no response."""
+    """Check the network, and return the server's response; None if it does not respond."""
     parts = urlsplit(settings.pai_url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -205,23 +205,23 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
 def _login(settings: OpenPai, life: float | None, *, is_checked: bool, is_ltp: bool) -> Check:
     if settings.token and settings.token.count(".") != _DOTS:
         problem = "the token is incomplete: tokens of OpenPAI have three parts, separated by dots"
-        return Check("login", "warn", problem, "copy it again from your profile page of the web portal")
+        return Check("login", "warn", problem, "copy it again from your profile page in the web portal")
     who = f"as {settings.username}" if is_checked or not settings.token else _NOT_CHECKED
     if is_ltp and not settings.token:
-        problem = f"{who}, by a password, which LTP may later refuse"
+        problem = f"{who}, with a password, which LTP may reject later"
         return Check("login", "warn", problem, "make an application token on your profile page: token = ...")
     if life is None:
-        return Check("login", "ok", f"{who}; the token does not say how long it lives")
+        return Check("login", "ok", f"{who}; the token does not say when it expires")
     if life <= 0:
         return Check("login", "fail", "the token has expired", "make a new one and write it as token = ...")
     shown = f"{life / _DAY:.0f} days" if life > 2 * _DAY else f"{life / 60:.0f} min"
     if settings.token and life < _SHORT_LIFE:
-        return Check("login", "warn", f"the token lives {shown} only", "make a new one")
-    return Check("login", "ok", f"{who}; the token lives {shown}")
+        return Check("login", "warn", f"the token expires in {shown}", "make a new one")
+    return Check("login", "ok", f"{who}; the token expires in {shown}")
 
 
 def _to_first_error(name: str, checks: Iterator[Check], state: str = "fail") -> Iterator[Check]:
-    """Yield checks until one raises an error; yield this error as a check with this name and state."""
+    """Yield checks until one raises an error, then yield the error as a check with this name and state."""
     try:
         yield from checks
     except PaiError as error:
@@ -237,7 +237,7 @@ def _jobs(cluster: Cluster) -> Iterator[Check]:
 def _virtual_clusters(cluster: Cluster) -> Iterator[Check]:
     clusters = cluster.virtual_clusters()
     if not clusters:
-        yield Check("virtual clusters", "warn", "you may use none", "ask the administrator for one")
+        yield Check("virtual clusters", "warn", "you cannot use any", "ask the administrator for one")
         return
     shown = [f"{name} ({free})" if (free := free_in(about)) else name for name, about in clusters.items()]
     yield Check("virtual clusters", "ok", ", ".join(sorted(shown)))
@@ -247,18 +247,18 @@ def _storages(cluster: Cluster) -> Iterator[Check]:
     if not cluster.book.api.dialect.gives_logs:
         return
     names = sorted(str(storage.get("name")) for storage in cluster.server.storages())
-    yield Check("storages", "ok", ", ".join(names) or "none; jobs of yours mount nothing")
+    yield Check("storages", "ok", ", ".join(names) or "none; your jobs mount nothing")
 
 
 def _files(settings: OpenPai, image: str | None) -> Iterator[Check]:
-    """Check the cluster's HDFS and storage; if ``image`` is given, also check the storage in a job."""
+    """Check the cluster's HDFS and storage; with ``image``, also check the storage from a job."""
     account, cluster = settings.hdfs_account(), settings.section.partition(":")[2]
     if account is not None:
         yield from _to_first_error("hdfs", _hdfs(settings, account, WebHdfs.from_config(cluster)))
     if settings.storage:
         yield from _to_first_error("storage", _storage(settings, Storage.from_config(cluster), image))
     elif account is None:
-        problem = "neither storage nor webhdfs_url is set: outputs and completion flags cannot be kept there"
+        problem = "neither storage nor webhdfs_url is set: outputs and completion flags cannot be kept"
         yield Check("files", "warn", problem, f"write storage = NAME; {_NO_STORAGE}")
 
 
@@ -266,7 +266,7 @@ def _hdfs(settings: OpenPai, account: HdfsAccount, fs: WebHdfs) -> Iterator[Chec
     fs.exists("/")
     yield Check("hdfs", "ok", f"{', '.join(account.urls)} responds, as user {account.user}")
     if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
-        problem = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
+        problem = f"fs_uri = {settings.fs_uri}: that is the WebHDFS port, not the HDFS port"
         yield Check("hdfs", "warn", problem, "write hdfs://HOST:9000, or the cluster's fs.defaultFS")
     yield _writes("hdfs", fs, "/tmp", _DATANODES)  # noqa: S108  on HDFS
 
@@ -284,19 +284,19 @@ def _storage(settings: OpenPai, fs: Storage, image: str | None) -> Iterator[Chec
     if disk is not None and "blobfuse" in disk.type + disk.source:
         problem = "blobfuse caches files on each machine: two machines that run one task may submit it twice"
         yield Check("storage", "warn", problem, "run a task on one machine only, or use another storage")
-    yield _writes("storage", fs, "", "output_dir and results_dir can name folders of yours on it")
+    yield _writes("storage", fs, "", "set output_dir and results_dir to folders where you can write")
     if image is not None:
         yield from _to_first_error("storage", _in_a_job(settings, fs, image))
 
 
 def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
-    """Write, link, rename and read a file; on HDFS this also checks the DataNodes.
+    """Write, link, rename and read a file. On HDFS, this also checks the DataNodes.
 
     Args:
         name: The name of the check.
         fs: The file system.
-        top: The folder in which a folder is created and removed again.
-        mend: Advice if something fails.
+        top: The folder in which to create and remove a test folder.
+        mend: How to fix a failure.
     """
     folder = f"{top}/luigi-pai-doctor-{uuid.uuid4().hex[:10]}"
     try:
@@ -311,7 +311,7 @@ def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
         finally:
             fs.remove(folder)
     except PaiError as error:
-        return Check(name, "fail", f"a file cannot be written and read in {top or '/'}: {error}", mend)
+        return Check(name, "fail", f"cannot write and read a file in {top or '/'}: {error}", mend)
     if not same:
         return Check(name, "fail", "the content read from a file differs from the written content")
     if claimed != [True, False]:
@@ -325,7 +325,7 @@ def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
 
 
 def _in_a_job(settings: OpenPai, fs: Storage, image: str) -> Iterator[Check]:
-    """Submit a job that reads a file of this machine and writes another one, and look for that file."""
+    """Submit a job that reads a file written here and writes another, then look for the job's file here."""
     name = f"luigi-pai-doctor-{uuid.uuid4().hex[:10]}"
     command = 'grep -q luigi-pai "$PAI_OUTPUT_DIR/here" && id -u >"$PAI_OUTPUT_DIR/there"'
     role = TaskRole("main", command, memoryMB=512)
@@ -337,7 +337,7 @@ def _in_a_job(settings: OpenPai, fs: Storage, image: str) -> Iterator[Check]:
         end = job.wait(queue_timeout=_JOB_SECONDS, run_timeout=_JOB_SECONDS)
         found = read_small(fs, f"/{name}/there", len(_WRITTEN))
         if not end.succeeded:
-            problem = f"job {name} does not see the files of this machine: {end.raw_state}"
+            problem = f"job {name} does not see the files written by this machine: {end.raw_state}"
             yield Check("storage", "fail", problem, f"luigi-pai logs {name}")
         elif found is None:
             problem = f"the file that job {name} wrote is not in {fs.local_path(place)}"

@@ -1,4 +1,4 @@
-"""Errors of commands: a message on standard error, and an exit code."""
+"""How commands report errors: a message on standard error, and an exit code."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ EXIT_UNREACHABLE = 3
 
 
 def complain(message: object) -> None:
-    """Print a message on standard error, after the name of the command."""
+    """Print a message on standard error, after the command's name."""
     echo(f"luigi-pai {click.get_current_context().info_name}: {message}", err=True)
 
 
 def give_up(why: object, code: int = EXIT_USAGE) -> NoReturn:
-    """Print the reason and exit; all reasons except a SpecError are printed as one line."""
+    """Print the reason and exit. Any reason except a SpecError is printed on one line."""
     complain(why if isinstance(why, SpecError) else " ".join(str(why).split()))
     sys.exit(code)
 
 
 @contextlib.contextmanager
 def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
-    """Convert an error of a command, or Ctrl-C, to one line and an exit code, without a traceback."""
+    """Turn a command's error, or Ctrl-C, into a one-line message and an exit code, without a traceback."""
     try:
         yield
     except ConfigError as error:
@@ -57,11 +57,11 @@ def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
 
 
 def _without_lines(error: configparser.Error) -> str:
-    """Return the problem of luigi.cfg without quoting its lines, because one may contain the password."""
+    """Return what is wrong with luigi.cfg, without quoting lines that may contain the password."""
     if isinstance(error, configparser.MissingSectionHeaderError) and "\ufeff" in error.line:
         return f"{error.source} starts with a byte order mark (BOM); save it as UTF-8 without BOM"
     if isinstance(error, configparser.MissingSectionHeaderError):
-        return f"{error.source}, line {error.lineno}: this is in no section; write [OpenPai] above it"
+        return f"{error.source}, line {error.lineno}: this line is not in a section; write [OpenPai] above it"
     if isinstance(error, configparser.ParsingError):
         numbers = ", ".join(str(number) for number, _ in error.errors)
         return f"{error.source}, line {numbers}: this is not key = value"
@@ -71,7 +71,7 @@ def _without_lines(error: configparser.Error) -> str:
 
 
 def _configuration_read(error: UnicodeDecodeError) -> str | None:
-    """Return the configuration file that could not be decoded; None if the error has another source."""
+    """Return the configuration file that could not be decoded; None if the error comes from elsewhere."""
     for frame, _line in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_filename == configparser.__file__ and "filename" in frame.f_locals:
             return str(frame.f_locals["filename"])
@@ -79,11 +79,11 @@ def _configuration_read(error: UnicodeDecodeError) -> str | None:
 
 
 def _code_of(error: PaiError) -> int:
-    # HdfsError, which is imported only if its module is, because that loads Luigi
+    # HdfsError: checked only if its module is already loaded, because importing it loads Luigi
     files = sys.modules.get("luigi_pai.files.errors")
     is_wrong_path = files is not None and isinstance(error, files.HdfsError) and error.operation == "resolve"
     if is_wrong_path or str(error).startswith("pai_url is not set"):
         return EXIT_USAGE
-    # a ServerFault: the rest-server lost its database, for example
+    # a ServerFault, for example because the rest-server lost its database
     away = (ClusterUnreachable, ServerFault, *([files.HdfsUnreachable] if files else []))
     return EXIT_UNREACHABLE if isinstance(error, away) else EXIT_FAILED

@@ -1,4 +1,4 @@
-"""``luigi-pai put``, ``get``, ``ls`` and ``rm``: the cluster's files from the command line."""
+"""``luigi-pai put``, ``get``, ``ls`` and ``rm``: work with the cluster's files from the command line."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _jobs = click.option(
 @_jobs
 @on_cluster
 def put(local: str, remote: str, *, jobs: int) -> None:
-    """Send the file LOCAL, or the content of the folder LOCAL, to REMOTE on the cluster.
+    """Send the file LOCAL, or the contents of the folder LOCAL, to REMOTE on the cluster.
 
     Only new and changed files are sent. Files that match the folder's .paiignore, and files
-    with credentials, such as .env and luigi.cfg, are left out. The HDFS or storage is that of
-    [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
+    with credentials, such as .env and luigi.cfg, are left out. The HDFS or storage is the one
+    set in [OpenPai] in luigi.cfg, or in [OpenPai:NAME].
     """
     if not os.path.exists(local):  # noqa: PTH110  never raises
         hint = (
@@ -56,9 +56,10 @@ def put(local: str, remote: str, *, jobs: int) -> None:
 @_jobs
 @on_cluster
 def get(remote: str, local: str, *, jobs: int) -> None:
-    """Fetch the file REMOTE, or the content of the folder REMOTE, from the cluster to LOCAL.
+    """Fetch the file REMOTE, or the contents of the folder REMOTE, from the cluster to LOCAL.
 
-    Only new and changed files are fetched. Nothing is removed. LOCAL - is standard output.
+    Only new and changed files are fetched. Nothing is removed. If LOCAL is -, the file is
+    written to standard output.
     """
     with plain_failures("stopped; files here are complete, and the next get continues from there"):
         from luigi_pai.files import cluster_files, download  # noqa: PLC0415  as in put
@@ -74,8 +75,8 @@ def get(remote: str, local: str, *, jobs: int) -> None:
 
 @click.command()
 @click.argument("path")
-@click.option("-R", "--recursive", is_flag=True, help="Also list its subfolders.")
-@json_option(", in the words of WebHDFS")
+@click.option("-R", "--recursive", is_flag=True, help="Also list subfolders.")
+@json_option(", with the field names of WebHDFS")
 @on_cluster
 def ls(path: str, *, recursive: bool, as_json: bool) -> None:
     """List the folder PATH, or show the file PATH: mode, owner, size, time (UTC), name."""
@@ -93,13 +94,13 @@ def ls(path: str, *, recursive: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("path")
-@click.option("-r", "--recursive", is_flag=True, help="Also delete a folder, with all its content.")
+@click.option("-r", "--recursive", is_flag=True, help="Also delete a folder, with everything in it.")
 @on_cluster
 def rm(path: str, *, recursive: bool) -> None:
     """Delete the file or folder PATH on the cluster permanently.
 
-    On a storage, files of containers belong to root or nobody. If you may not delete them,
-    use a job with the command: rm -r "$PAI_DEFAULT_FS_URI/PATH"
+    On a storage, files written by containers belong to root or nobody. If you cannot delete
+    them, submit a job with the command: rm -r "$PAI_DEFAULT_FS_URI/PATH"
     """
     with plain_failures():
         from luigi_pai.files import cluster_files  # noqa: PLC0415  as in put
@@ -112,7 +113,7 @@ def rm(path: str, *, recursive: bool) -> None:
 
 
 def _check_pattern(files: FileSystem, path: str) -> None:
-    """Exit if a path that does not exist is a pattern, which a shell would expand."""
+    """Exit if a path does not exist and looks like a pattern for a shell to expand."""
     if any(letter in path for letter in "*?[") and not files.exists(path):
         give_up(
             f"{path}: the file does not exist, and patterns are not expanded; luigi-pai ls shows the names",
@@ -135,7 +136,7 @@ def _row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _printable(name: str) -> str:
-    """Return a name with unprintable characters escaped, because some of them control a terminal."""
+    """Return a name with unprintable characters escaped, because some of them control the terminal."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name)
 
 

@@ -1,4 +1,4 @@
-"""JOB and ``--cluster`` on the command line."""
+"""Handles JOB arguments and ``--cluster`` on the command line."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 LATEST = "@latest"
 
-_PATIENCE = 2.0  # seconds for which a lookup is retried
+_PATIENCE = 2.0  # how long to retry a lookup, in seconds
 
 
 def connect(name: str | None = None) -> Cluster:
-    """Return the cluster ``name``; None means the cluster of ``--cluster``, LUIGI_PAI_CLUSTER or [OpenPai].
+    """Return the cluster ``name``; None means the one set by ``--cluster``, LUIGI_PAI_CLUSTER or [OpenPai].
 
     Raises:
         ConfigError: a setting is missing or invalid.
@@ -63,7 +63,7 @@ on_cluster = click.option(
     is_eager=True,
     help="The cluster of [OpenPai:NAME] in luigi.cfg.",
 )
-"""The option ``--cluster`` of each command that uses a cluster."""
+"""The ``--cluster`` option of every command that uses a cluster."""
 
 
 def is_address(argument: str) -> bool:
@@ -72,28 +72,28 @@ def is_address(argument: str) -> bool:
 
 
 def job_name(cluster: Cluster, argument: str) -> str:
-    """Return the job name from a JOB argument, which is a name, the URL of a job's page, or ``@latest``.
+    """Return the job name that a JOB argument means: a name, the URL of a job's page, or ``@latest``.
 
     Raises:
         JobNotFound: the argument is ``@latest``, but the user has no job.
-        ConfigError: the name has unprintable characters, or the URL is not a job's page, or the job
-            of this page is another user's.
+        ConfigError: the name has unprintable characters, the URL is not a job's page, or the job on that
+            page belongs to another user.
     """
     if argument == LATEST:
         jobs = [job for job in cluster.list() if job.created_ms is not None]
         if not jobs:
-            raise JobNotFound(f"{cluster.username} has no job on {cluster.url}")
+            raise JobNotFound(f"{cluster.username} has no jobs on {cluster.url}")
         return max(jobs, key=lambda job: job.created_ms or 0).name
     if not argument.isprintable():
-        raise ConfigError(f"{argument!r} is not the name of a job: it has unprintable characters")
+        raise ConfigError(f"{argument!r} is not a job name: it contains unprintable characters")
     if not is_address(argument):
         return argument
     try:
         query = parse_qs(urlsplit(argument).query)
     except ValueError as error:
-        raise ConfigError(f"{argument} is not the page of a job: {error}") from None
+        raise ConfigError(f"{argument} is not a job's page: {error}") from None
     if "jobName" not in query:
-        raise ConfigError(f"{argument} is not the page of a job: it has no jobName=")
+        raise ConfigError(f"{argument} is not a job's page: its URL has no jobName=")
     user = query.get("username", [cluster.username])[0]
     if user != cluster.username:
         raise ConfigError(
@@ -104,7 +104,7 @@ def job_name(cluster: Cluster, argument: str) -> str:
 
 
 def role_and_index(argument: str | None) -> tuple[str | None, int | None]:
-    """Return the role and index of ``ROLE/INDEX``, None if missing; exit if INDEX is invalid."""
+    """Return the role and the index from ``ROLE/INDEX``, None if missing; exit if INDEX is invalid."""
     if argument is None:
         return None, None
     role, _, index = argument.partition("/")
@@ -117,24 +117,24 @@ def find_submission(cluster: Cluster, argument: str) -> Entry:
     """Return the submission that a JOB argument refers to: a job, or an instance of an array.
 
     An array is a job that runs several points of a sweep. After a failure, a task submits its job NAME
-    again as ``NAME__attempt2``, and so on. The argument NAME refers to the newest of these submissions.
+    again as ``NAME__attempt2``, and so on. The argument NAME means the newest of these submissions.
 
     Raises:
-        JobNotFound: there is no job of this name. The message suggests a similar name if there is one.
+        JobNotFound: there is no job with this name. The message suggests a similar name if there is one.
         ConfigError: for the same reasons as ``job_name``.
     """
     name, book = job_name(cluster, argument), cluster.book
     work = base_name(name)
     number = latest_attempts([name]).get(work, 1)
     if v2_name(work) != work:
-        cluster.server.api_version()  # finds the API version, because this name has another form on v2
+        cluster.server.api_version()  # finds out the API version, because names look different on v2
     job = book.job_name(work, number)
     try:
         if number > 1:
             with contextlib.suppress(JobNotFound):
                 return Entry(number, job, book.status(job))
         entry = book.latest(work, patience=_PATIENCE)
-    except (PaiNameTaken, PaiHttpError) as error:  # another user has this job, or the list failed
+    except (PaiNameTaken, PaiHttpError) as error:  # another user owns this job, or listing the jobs failed
         try:
             entry = Entry(number, job, book.status(job))
         except JobNotFound:
@@ -145,16 +145,16 @@ def find_submission(cluster: Cluster, argument: str) -> Entry:
     near = closest(name, (each.name for each in cluster.list()))
     hint = f"did you mean {near}? " if near else ""
     raise JobNotFound(
-        f"{cluster.username} has no job {name!r} on {cluster.url}, or it is no longer kept there; "
-        f"{hint}luigi-pai list shows your jobs",
+        f"{cluster.username} has no job {name!r} on {cluster.url} (it may have been deleted); "
+        f"{hint}run luigi-pai list to see your jobs",
         status=404,
     )
 
 
 def warn_without_tags(cluster: Cluster) -> None:
-    """Print a warning if the cluster's release has no tags."""
+    """Print a warning if the cluster's release does not support tags."""
     if not cluster.server.has_tags():
-        complain("warning: this OpenPAI has no tags (1.3 and later): --tag finds no job")
+        complain("warning: this OpenPAI does not support tags (1.3 and later do), so --tag finds no jobs")
 
 
 def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:

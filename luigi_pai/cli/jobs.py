@@ -1,4 +1,4 @@
-"""``luigi-pai validate``, ``convert``, ``config``, ``render``, ``runtime``, which submit nothing."""
+"""``luigi-pai validate``, ``convert``, ``config``, ``render`` and ``runtime``, which do not submit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _RELEASE = re.compile(r"(ltp-)?v?(\d)\.(\d{1,2})(\.\d)?")
 _RELEASES = {None: ((0, 7), (1, 8)), "ltp-": ((1, 0), (1, 5))}
-"""First and last known release of OpenPAI, and of LTP."""
+"""The first and last known releases of OpenPAI and of LTP."""
 
 
 def _is_release(_context: click.Context, _option: click.Parameter, release: str | None) -> str | None:
@@ -56,12 +56,12 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=_file, metavar="FILE...")
-@click.option("--lenient", is_flag=True, help="Refuse a file only if the server would refuse it.")
+@click.option("--lenient", is_flag=True, help="Reject a file only if the server would reject it.")
 @click.option(
     "--release",
     metavar="VERSION",
     callback=_is_release,
-    help="Check for this OpenPAI, 0.7.1 to 1.8.0, or LTP, ltp-1.0 to ltp-1.5.  [default: any]",
+    help="The release to check for: OpenPAI 0.7.1 to 1.8.0, or LTP ltp-1.0 to ltp-1.5.  [default: any]",
 )
 @json_option(", a list with an object for each problem")
 def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_json: bool) -> None:
@@ -92,7 +92,7 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
 def convert(file: Path, *, fs_uri: str | None) -> None:
     """Write the v1 job config FILE as a job protocol (YAML) to standard output.
 
-    Fields that are lost or changed are listed on standard error.
+    Dropped and changed fields are listed on standard error.
     """
     job = job_of_file(file)
     if job.api_version == "v2":
@@ -108,15 +108,15 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 
 @click.command()
 @click.argument("job")
-@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
+@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="The file to write.")
 @click.option(
-    "--whole", is_flag=True, help="For a point in a shared job: write the shared job, with all its points."
+    "--whole", is_flag=True, help="For a point in a shared job: write the whole job, with all its points."
 )
 @on_cluster
 def config(job: str, *, output: Path | None, whole: bool) -> None:
-    """Write JOB as the server has stored it: a v1 job config in JSON, or a job protocol in YAML.
+    """Write JOB as the server stored it: a v1 job config in JSON, or a job protocol in YAML.
 
-    You can submit the file with another --name. Secrets are shown as ******; fill them in first.
+    You can submit the file under another --name. Secrets are shown as ******; fill them in first.
     """
     with plain_failures():
         cluster = connect()
@@ -144,9 +144,9 @@ def config(job: str, *, output: Path | None, whole: bool) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
 @click.option("--filled", is_flag=True, help="Show the commands as the server renders them.")
 def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
-    """Show the job of FILE, or the job that TASK of MODULE submits, without sending it.
+    """Show the job in FILE, or the job that TASK in MODULE submits, without sending it.
 
-    Write the task's parameters as for luigi. Secrets are shown as ******.
+    Pass the task's parameters as you do to luigi. Secrets are shown as ******.
     """
     with plain_failures():
         job = _job_of_task(source, arguments) if arguments else _job_of_file(Path(source))
@@ -161,9 +161,9 @@ def _problems(path: Path, release: str | None) -> Iterator[Problem]:
 
 
 def job_of_file(path: Path, content: bytes | None = None) -> JobFile:
-    """Return the job of a file. If servers refuse or misread such a job, print the problems and exit.
+    """Return the job in a file. If servers would reject or misread it, print the problems and exit.
 
-    ``content``: The content of the file if it has already been read; if None, the file is read.
+    ``content``: The file's content, if you have already read it; if None, the file is read.
     """
     try:
         job = read_job_file(path, content)
@@ -177,14 +177,14 @@ def job_of_file(path: Path, content: bytes | None = None) -> JobFile:
 
 
 def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
-    """Print each problem of a file as one line, and exit."""
+    """Print each of a file's problems on one line, and exit."""
     for problem in problems:
         echo(f"{file}: {in_one_line(str(problem))}", err=True)
     sys.exit(EXIT_FAILED)
 
 
 def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
-    """Return the job of a file, as a JobProtocol or as the document of a v1 job config."""
+    """Return the job in a file: a JobProtocol, or a v1 job config as a document."""
     if not path.is_file():
         give_up(f"{path} is not a file; name a file, or MODULE TASK")
     job = job_of_file(path)
@@ -193,7 +193,7 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
         return document
     try:
         return JobProtocol.from_yaml(job.text, str(path))
-    except SpecError as error:  # raised for problems that the lenient check ignored
+    except SpecError as error:  # for problems that the lenient check ignored
         refuse(path, error.problems)
 
 
@@ -210,7 +210,7 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
 
 @click.command()
 def runtime() -> None:
-    """Write luigi_pai.runtime to standard output: one file for the Python of an image, 3.6 or later.
+    """Write luigi_pai.runtime to standard output, as one file for an image with Python 3.6 or later.
 
     luigi-pai runtime > pai_runtime.py
     """

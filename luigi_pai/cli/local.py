@@ -1,4 +1,4 @@
-"""``luigi-pai local``: an OpenPAI on this machine."""
+"""``luigi-pai local``: runs an OpenPAI server on this machine."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from luigi_pai.local.server import LocalServer
 
 _NAMED = 5
-"""The message at the end names at most this many failed jobs."""
+"""How many failed jobs the final message names, at most."""
 
 _OWN_HDFS = "own"
 """The value of ``--hdfs`` without a URL."""
 
 
 class _WithCommand(click.Command):
-    """A command that can run another command, given with its options after ``--``."""
+    """A command that can run another command, which follows ``--`` with its own options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse options; the error for an unknown option says that options of COMMAND follow ``--``."""
+        """Parse the options; if one is unknown, say that COMMAND's options go after ``--``."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -61,9 +61,9 @@ class _WithCommand(click.Command):
     multiple=True,
     metavar="NAME[:cpu=N,memory=MB,gpu=N]",
     help="A virtual cluster in addition to `default`, or the capacity of `default` itself; may be repeated. "
-    "Missing counts are 64 CPUs, 262144 MB and 8 GPUs on every machine: they are compared with the "
-    "requests of jobs, and do not limit processes. A job that requests more than there is waits until it is "
-    "stopped: with `default:gpu=16`, a job with 16 GPUs can run.",
+    "The defaults are 64 CPUs, 262144 MB and 8 GPUs, whatever the machine has. They are compared with what "
+    "jobs request, and do not limit processes. A job that requests more waits until you stop it: with "
+    "`default:gpu=16`, a job with 16 GPUs can run.",
 )
 @click.option(
     "--max-tasks",
@@ -71,29 +71,31 @@ class _WithCommand(click.Command):
     metavar="N",
     default=64,
     show_default=True,
-    help="Tasks that run at once; other jobs wait.",
+    help="How many tasks run at once; other jobs wait.",
 )
 @click.option(
     "--hdfs",
     is_flag=False,
     flag_value=_OWN_HDFS,
     metavar="[URL]",
-    help="Use an HDFS: the one whose WebHDFS is at URL, or without URL its own.  "
+    help="Use the HDFS whose WebHDFS is at URL or, without URL, an HDFS of its own.  "
     "[default: its own with --api v1, else none]",
 )
-@click.option("--fs-uri", metavar="URI", help="hdfs://HOST:PORT of that HDFS, if it does not say so itself.")
+@click.option(
+    "--fs-uri", metavar="URI", help="hdfs://HOST:PORT of the HDFS at URL, if it does not report it."
+)
 @click.option(
     "--api",
     type=click.Choice(["v2", "v1", "ltp"]),
-    help="Which OpenPAI to be: v2 is 1.8, v1 is 0.7.1, ltp is their successor LTP 1.5.  "
+    help="Which OpenPAI to act as: v2 is 1.8, v1 is 0.7.1, ltp is their successor, LTP 1.5.  "
     "[default: v2; with COMMAND the api_version of your luigi.cfg]",
 )
 @click.option("--faults", metavar="JSON", help="Faults to inject, to test clients: see docs/local.md.")
 @click.option(
     "--rate-limits",
     metavar="default|CALLS,LISTS,SUBMISSIONS",
-    help="Limits of 1.x on v2 requests: `default` is 600 calls and 60 lists a minute, 60 submissions an "
-    "hour.  [default: none]",
+    help="Rate limits of 1.x for v2 requests: `default` is 600 calls and 60 lists a minute, 60 submissions "
+    "an hour.  [default: none]",
 )
 @click.option(
     "--host",
@@ -113,23 +115,23 @@ def local(
     command: tuple[str, ...],
     **settings_as_given: Any,
 ) -> None:
-    """Run an OpenPAI with its files on this machine.
+    """Run an OpenPAI server, with its files, on this machine.
 
-    Jobs run as processes of yours; images are not used. It prints its address,
-    which a browser can open, and the lines for luigi.cfg, and runs until Ctrl-C.
-    The jobs and files are there again the next time. OpenPAI 1.8 and LTP have the
-    storage `nfs1`, which jobs mount at /mnt/nfs1; 0.7.1 has an HDFS.
+    Jobs run as your own processes; images are not used. The server prints its
+    address, which you can open in a browser, and the lines for luigi.cfg, and runs
+    until Ctrl-C. Jobs and files are kept for the next start. OpenPAI 1.8 and LTP
+    have the storage `nfs1`, which jobs mount at /mnt/nfs1; 0.7.1 has an HDFS.
 
-    With `-- COMMAND ...` it runs only as long as COMMAND. Jobs and logs are removed
-    then, unless a job failed or --data is given. Luigi in COMMAND finds it by
-    itself. The exit code is COMMAND's.
+    With `-- COMMAND ...`, the server stops when COMMAND ends. Jobs and logs are then
+    removed, unless a job failed or you pass --data. Luigi in COMMAND finds the
+    server automatically. The exit code is COMMAND's.
 
     \b
       luigi-pai local
       luigi-pai local -- luigi --module pipeline Train --local-scheduler
 
-    The password is `admin-password`, and a new one for each COMMAND; set
-    LUIGI_PAI_LOCAL_PASSWORD for another. Only you can connect.
+    The password is `admin-password`, or a new one for each COMMAND; to choose it,
+    set LUIGI_PAI_LOCAL_PASSWORD. Only you can connect.
     """  # noqa: D301 - click needs a backspace here, not a backslash
     import asyncio  # noqa: PLC0415  loaded only to run the server
 
@@ -175,7 +177,7 @@ def local(
 
 
 def _show_warnings() -> None:
-    """Also write warnings of the server to standard error."""
+    """Also write the server's warnings to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("luigi-pai local: %(message)s"))
     logging.getLogger("luigi_pai.local.warnings").addHandler(handler)
@@ -186,7 +188,7 @@ def _print_address(server: LocalServer) -> None:
 
 
 def _print_end(end: CommandEnd, api: str) -> None:
-    """Print how to view the jobs of a finished command."""
+    """Print how to view a finished command's jobs."""
     if not end.jobs:
         return
     if end.data is None:
@@ -203,7 +205,7 @@ def _print_end(end: CommandEnd, api: str) -> None:
 
 
 def _welcome(server: LocalServer) -> None:
-    """Print the URLs, the user and the folders of the server, and the lines for luigi.cfg."""
+    """Print the server's URLs, user and folders, and the lines for luigi.cfg."""
     address, hdfs, data = server.address, server.hdfs, server.settings.data
     files = f"HDFS      {hdfs.fs_uri}  (WebHDFS: {hdfs.webhdfs_url}/webhdfs/v1)\n  " if hdfs.fs_uri else ""
     if not server.release.has_hdfs:

@@ -1,4 +1,4 @@
-"""``luigi-pai logs``: the output of a job's tasks."""
+"""``luigi-pai logs``: shows the output of a job's tasks."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 @click.argument("task", required=False, metavar="[ROLE[/INDEX]]")
 @click.option("-f", "--follow", is_flag=True, help="Follow the logs until the job has finished.")
 @click.option(
-    "-n", "--lines", type=click.IntRange(0), metavar="LINES", help="Only the last lines of each log."
+    "-n", "--lines", type=click.IntRange(0), metavar="LINES", help="Show only the last lines of each log."
 )
-@click.option("--stdout", "only", flag_value="stdout", help="Only standard output.")
-@click.option("--stderr", "only", flag_value="stderr", help="Only standard error.")
+@click.option("--stdout", "only", flag_value="stdout", help="Show only standard output.")
+@click.option("--stderr", "only", flag_value="stderr", help="Show only standard error.")
 @click.option(
     "--attempt",
     type=click.IntRange(0),
     metavar="N",
-    help="Logs of the cluster's Nth start of the job, counted from 0.  [default: the last]",
+    help="Show the logs of the cluster's Nth start of the job, counted from 0.  [default: the last]",
 )
 @on_cluster
 def logs(
     job: str, task: str | None, *, follow: bool, lines: int | None, only: str | None, attempt: int | None
 ) -> None:
-    """Show the standard output and standard error of the tasks of JOB.
+    """Show the standard output and standard error of JOB's tasks.
 
-    JOB is a name, the address of its page, or @latest. If there are several tasks, lines start
-    with `ROLE/INDEX |`. OpenPAI 1.4 and later serve logs. On 0.7 to 0.14, they are read from
-    the node where the task ran, if this machine can reach it. 0.15 to 1.3 serve no logs.
+    JOB is a job's name, the address of its page, or @latest. If there are several tasks, lines
+    start with `ROLE/INDEX |`. OpenPAI 1.4 and later serve logs. On 0.7 to 0.14, logs are read
+    from the node where the task ran, if this machine can reach it. 0.15 to 1.3 do not serve logs.
     """
     role, index = role_and_index(task)
     with plain_failures("stopped; the job continues"):
@@ -73,7 +73,7 @@ def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
 
 
 def report_unreadable(reader: LogReader) -> None:
-    """Print which tasks' logs could not be read, and where the user can find these logs."""
+    """Print which tasks' logs could not be read, and where to find them."""
     for log in reader.unreadable:
         echo(f"luigi-pai logs: {log}", err=True)
 
@@ -92,7 +92,7 @@ def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:
 
 
 def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> None:
-    """Exit if the job had no such attempt, or the release does not provide its logs."""
+    """Exit if the job had no such attempt, or if the release does not serve its logs."""
     last = status.retries or 0
     if attempt is None or attempt == last:
         return
@@ -100,4 +100,4 @@ def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> 
         count = f"starts 0 to {last}" if last else "start 0 only"
         give_up(f"job {status.name} has no --attempt {attempt}; it had {count}")
     if not cluster.book.api.dialect.gives_logs:
-        give_up(f"--attempt {attempt}: this release provides only the logs of the last start, {last}")
+        give_up(f"--attempt {attempt}: this release serves only the logs of the last start, {last}")

@@ -1,4 +1,4 @@
-"""``luigi-pai plan`` and ``payload``: the effects of a run that starts now, and the files that it sends."""
+"""``luigi-pai plan`` and ``payload``: show what a run would do now, and which files it would send."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from luigi_pai.task import PaiTask
     from luigi_pai.tasks.job_task import JobTask
 
-_FRAMES = 10_000  # recursion limit, enough for about 3,000 tasks, each of which requires the next
+_FRAMES = 10_000  # recursion limit: enough for a chain of about 3,000 tasks
 _COLOURS = {
     "done": "SUCCEEDED",
     "running": "RUNNING",
@@ -44,19 +44,19 @@ _COLOURS = {
 
 @dataclass
 class _Planned:
-    """A task of the tree.
+    """A task in the tree.
 
     Attributes:
         task: The task as a string, such as ``Train(epochs=20)``.
-        state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), or ``blocked``, by
-            an incomplete requirement or for the reason in ``note``.
+        state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), or ``blocked`` by an
+            incomplete requirement or for the reason in ``note``.
         attempt: The number of the submission; None for tasks without jobs.
-        gpus: The GPUs of all instances of the job. For a sweep, the GPUs of all jobs to submit, or 0 if their
-            number is unknown (in a search, or if a job runs several points).
+        gpus: The GPUs of all the job's instances. For a sweep, the GPUs of all jobs to submit, or 0 if the
+            number of jobs is unknown (in a search, or if a job runs several points).
         jobs: For a sweep, the number of its jobs in each state.
-        note: An addition to the line of the task.
+        note: What to add to the task's line.
         warnings: Warnings about the jobs to submit.
-        requires: The tasks that it requires.
+        requires: The tasks that this task requires.
         shown_above: Whether the task and its requirements are already listed above.
     """
 
@@ -76,9 +76,9 @@ class _Planned:
 @json_option(", a tree of objects")
 @on_cluster
 def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
-    """Show the tree of TASK of MODULE: tasks that are done, running, to submit, or blocked.
+    """Show the tree of TASK in MODULE: which tasks are done, running, to submit, or blocked.
 
-    Nothing is submitted. Write --cluster before MODULE; after it, it is a parameter of TASK.
+    Nothing is submitted. Put --cluster before MODULE; anything after MODULE is passed to TASK.
     Exit code: 0 if there is nothing to do, otherwise 1.
     """
     sys.setrecursionlimit(_FRAMES)
@@ -94,7 +94,7 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
 
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
-    """Return a task and its requirements; if a task is done, its requirements are left out, as in Luigi."""
+    """Return a task and its requirements. As in Luigi, the requirements of a finished task are left out."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  loads Luigi
     from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415  as above
 
@@ -198,7 +198,7 @@ def _totals(tasks: Sequence[_Planned]) -> str:
 
 
 def _is_held_back(task: _Planned) -> bool:
-    """Return whether a task only waits for its requirements, so that its job is submitted later."""
+    """Return whether a task is only waiting for its requirements, and its job will be submitted later."""
     return task.state == "blocked" and not task.note
 
 
@@ -218,7 +218,7 @@ def _facts(planned: _Planned) -> dict[str, Any]:
 @module_and_task
 @json_option()
 def payload(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
-    """Show the data that TASK of MODULE sends: files, values, and the names of secrets.
+    """Show the data that TASK in MODULE sends: files, values, and the names of secrets.
 
     Nothing is sent or looked up.
     """
@@ -227,14 +227,14 @@ def payload(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
 
     task = task_named(module, arguments)
     if not isinstance(task, PaiTask):
-        give_up(f"{arguments[0]} of {module} is not a PaiTask: it sends only its job, see luigi-pai render")
+        give_up(f"{arguments[0]} in {module} is not a PaiTask and sends only its job: see luigi-pai render")
     with plain_failures(), reading_files(module, arguments):
         uploads = list(_uploads(task))
         found = contents(task) if isinstance(task, PaiPythonTask) else None
     facts = {"task": str(task), "uploads": uploads, **({} if found is None else asdict(found))}
     show(facts, [*_upload_lines(uploads), *(_content_lines(found) if found else ())], as_json=as_json)
     if not as_json and not uploads and found is None:
-        echo(f"{task} sends only its job, see luigi-pai render")
+        echo(f"{task} sends only its job: see luigi-pai render")
 
 
 def _uploads(task: PaiTask) -> Iterator[dict[str, Any]]:

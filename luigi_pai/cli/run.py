@@ -1,6 +1,6 @@
-"""``luigi-pai run``: runs a task with few console lines, and on a terminal with a progress line.
+"""``luigi-pai run``: runs a task with little console output and, on a terminal, a progress line.
 
-The progress line shows how many jobs are in which state, and a bar for each sweep.
+The progress line shows the number of jobs in each state, and a bar for each sweep.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _RETCODES = {
     "unhandled_exception": 4,
 }
 _LOCKED = (
-    "nothing was run, because this command already runs in this folder, as the process above. "
-    "Wait for it, or end it with kill. With --no-lock both run; each job is still submitted once"
+    "nothing was run, because the process above is already running this command in this folder. "
+    "Wait for it, or end it with kill. With --no-lock, both run; each job is still submitted once"
 )
 
 
@@ -53,18 +53,18 @@ _LOCKED = (
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--param VALUE]...")
 @on_cluster
 def run(module: str, task: str, arguments: Sequence[str]) -> None:
-    """Run TASK of MODULE like `luigi --module MODULE TASK ...`, and show the progress of its jobs.
+    """Run TASK in MODULE like `luigi --module MODULE TASK ...`, and show the progress of its jobs.
 
-    Each change of a job is one line, with a progress line below on a terminal. If a job fails, its
+    Each change in a job is one line; on a terminal, a progress line follows. If a job fails, its
     error is shown. Ctrl-C, SIGTERM or SIGHUP ends Luigi. If on_kill is leave, jobs continue,
-    and the next run takes them over; if it is stop, they are stopped. Write --cluster before
-    MODULE; after it, it is a parameter of TASK. Exit code: 0 if all is done; 1 if a job or the
-    task failed; 2 if there is no such module, task or parameter, or no Luigi scheduler; 4 if
-    something could not be run.
+    and the next run takes them over; if on_kill is stop, they are stopped. Put --cluster before
+    MODULE; anything after MODULE is passed to TASK. Exit code: 0 if everything is done; 1 if a
+    job or the task failed; 2 if the module, task, parameter or Luigi scheduler does not exist;
+    4 if something could not be run.
     """
     words = [task, *arguments]
     sys.argv[0] = "luigi-pai run"
-    with plain_failures():  # for a luigi.cfg that cannot be read, for example
+    with plain_failures():  # for example, if luigi.cfg cannot be read
         import luigi.configuration  # noqa: PLC0415  reads luigi.cfg
         import luigi.retcodes  # noqa: PLC0415
 
@@ -91,10 +91,10 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
 
 
 def _set_lock_folder(config: Any) -> None:
-    """Make Luigi refuse a second run of the same command line only for this user in this folder.
+    """Make Luigi's lock against a second run of the same command line apply to this user and folder only.
 
-    By default, this lock applies to the whole machine: Luigi writes its pid to a folder in /tmp. Any user may
-    create that folder, and Luigi follows the symbolic links in it.
+    By default, the lock applies to the whole machine: Luigi writes its pid to a folder in /tmp. Any user can
+    create that folder, and Luigi follows symbolic links in it.
     """
     if any(config.has_option("core", key) for key in ("lock_pid_dir", "lock-pid-dir")):
         return
@@ -102,15 +102,15 @@ def _set_lock_folder(config: Any) -> None:
         name = hashlib.sha256(os.fsencode(os.getcwd())).hexdigest()[:32]  # noqa: PTH109  bytes
         config.set("core", "lock_pid_dir", str(private_folder() / f"run-{name}"))
     except OSError as error:
-        problem = f"there is no lock: {error}. Remove it, set TMPDIR to another folder, or add --no-lock"
+        problem = f"cannot lock this run: {error}. Remove it, set TMPDIR to another folder, or add --no-lock"
         give_up(problem)
 
 
 def _interrupt_at(numbers: list[signal.Signals]) -> None:
-    """Make the first of these signals interrupt this process like Ctrl-C, so that Luigi stops its workers."""
+    """Make the first of these signals act like Ctrl-C, so that Luigi stops its workers."""
 
     def interrupt(_number: int, _frame: Any) -> None:
-        for each in numbers:  # ignore more signals, because a closed terminal may send several
+        for each in numbers:  # ignore further signals, because a closed terminal may send several
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
@@ -150,7 +150,7 @@ def progress_line() -> Iterator[None]:
 
 
 def _draw(reading: int, terminal: TextIO, over: threading.Event) -> None:
-    """Redraw the line after each event and each second, and remove it at the end."""
+    """Redraw the line after each event and every second, and remove it at the end."""
     progress, shown = Progress(), ""
     with open(reading, "rb", buffering=0) as pipe:
         while not over.is_set():
@@ -174,7 +174,7 @@ def _cleared() -> str:
 
 
 class _AboveProgress:
-    """A stream whose lines replace the progress line, which is redrawn below them."""
+    """A stream whose output replaces the progress line, which is then redrawn below."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""``luigi-pai ssh`` and ``ssh-config``: a shell in a container of a job."""
+"""``luigi-pai ssh`` and ``ssh-config``: open a shell in one of a job's containers."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus, TaskStatus
 
 _OPTIONS = {
-    "StrictHostKeyChecking": "no",  # other containers with other host keys reuse the ports
+    "StrictHostKeyChecking": "no",  # ports are reused by other containers, which have other host keys
     "UserKnownHostsFile": os.devnull,
     "LogLevel": "ERROR",
-    "ForwardAgent": "no",  # the host is not verified, so it must not get an agent, display or password
+    "ForwardAgent": "no",  # the host is not verified, so do not give it an agent, display or password
     "ForwardX11": "no",
     "PasswordAuthentication": "no",
     "PreferredAuthentications": "publickey",
 }
 _LOGIN = re.compile(r"[A-Za-z_][\w.-]*")
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # handled, so that this process removes the key before it exits
-_SIGNALLED = 128  # shells add the number of a signal to this, and exit with the sum
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # caught, so that this process removes the key before it exits
+_SIGNALLED = 128  # like a shell, exit with this plus the signal's number
 _NO_ALIAS = re.compile(r"[^\w.~-]")
 
 
 def _is_login(_context: click.Context, _option: click.Parameter, login: str) -> str:
-    if not _LOGIN.fullmatch(login):  # refused, because ssh reads a login such as -o... as an option
-        raise click.BadParameter(f"{login!r} is not the name of a user: letters, digits, _, . and - only")
+    if not _LOGIN.fullmatch(login):  # because ssh reads a login such as -o... as an option
+        raise click.BadParameter(f"{login!r} is not a user name: use only letters, digits, _, . and -")
     return login
 
 
 _login = click.option(
-    "-l", "--login", default="root", show_default=True, callback=_is_login, help="User in the container."
+    "-l", "--login", default="root", show_default=True, callback=_is_login, help="The user in the container."
 )
 _identity = click.option(
     "-i",
     "--identity",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="Your private key, if ssh does not choose it by itself (0.15 and later).",
+    help="Your private key, if ssh does not find it automatically (0.15 and later).",
 )
 
 
@@ -78,20 +78,20 @@ class _WithCommand(click.Command):
 @_identity
 @on_cluster
 def ssh(job: str, task: str | None, *, login: str, identity: str | None, command: Sequence[str]) -> None:
-    """Open a shell in the container of a task of JOB, or run COMMAND there.
+    """Open a shell in the container of one of JOB's tasks, or run COMMAND there.
 
-    JOB is a name, the address of its page, or @latest; ROLE/INDEX is needed if it has several
-    tasks. The image must have an ssh server. Up to 0.14, the cluster creates a key for each job,
-    which is fetched and removed again; from 0.15 on, the job's ssh plugin names your public key.
+    JOB is a job's name, the address of its page, or @latest. If the job has several tasks, add
+    ROLE/INDEX. The image must have an ssh server. Up to 0.14, the cluster creates a key for each
+    job, which is fetched and removed again; from 0.15 on, the job's ssh plugin has your public key.
 
-    A COMMAND of one word is a line for the shell there; several words are a program and its
-    arguments.
-    The exit code is that of ssh: COMMAND's exit code, or 255.
+    If COMMAND is one word, the shell there reads it as a line; several words are a program and
+    its arguments.
+    The exit code is ssh's: COMMAND's exit code, or 255.
     """
     with plain_failures("stopped; the job continues"):
         program = shutil.which("ssh")
         if program is None:
-            give_up("there is no ssh on this machine's PATH: install OpenSSH's client")
+            give_up("there is no ssh on this machine's PATH: install the OpenSSH client")
         cluster = connect()
         status, access = _access(cluster, find_submission(cluster, job))
         host, port = _address_of(status, access, _chosen(status, task))
@@ -104,7 +104,7 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
             words += [f"{login}@{host}"]
             if command:
                 words += ["--", command[0] if len(command) == 1 else shlex.join(command)]
-            code = subprocess.run(words, check=False).returncode  # noqa: S603  the user's own words
+            code = subprocess.run(words, check=False).returncode  # noqa: S603  the user's own command
     sys.exit(code if code >= 0 else _SIGNALLED - code)
 
 
@@ -114,19 +114,19 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
     "--key",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="The file for the job's private key (up to 0.14).",
+    help="The file to store the job's private key in (up to 0.14).",
 )
 @_login
 @_identity
 @on_cluster
 def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -> None:
-    """Show a Host entry for ssh's configuration, JOB-ROLE-INDEX, for each running container of JOB.
+    """Print an ssh configuration with a Host entry, JOB-ROLE-INDEX, for each of JOB's running containers.
 
     \b
       luigi-pai ssh-config train > train.ssh
       rsync -e 'ssh -F train.ssh' train-worker-0:checkpoints/ .
 
-    Up to 0.14, the cluster creates a key for each job: --key is the file to store it in.
+    Up to 0.14, the cluster creates a key for each job: pass --key, the file to store it in.
     """  # noqa: D301 - click needs a backspace here, not a backslash
     with plain_failures():
         cluster = connect()
@@ -147,7 +147,7 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
 
 
 def _check_key(name: str, access: SshAccess, key: str | None) -> None:
-    """Exit if ``--key`` is missing for the key of a job, or the job has no key."""
+    """Exit if the job has a key but ``--key`` is missing, or if ``--key`` is given but the job has no key."""
     if access.key is None and key is not None:
         why = "has no key, because its ssh accepts yours: use --identity instead of --key"
     elif access.key is not None and key is None:
@@ -161,7 +161,7 @@ def _access(cluster: Cluster, entry: Entry) -> tuple[JobStatus, SshAccess]:
     """Return a job's status and ssh access; exit if the job is not running or has no ssh."""
     name, status = entry.job, entry.known
     if status.finished:
-        why = f"job {name} has ended ({status.raw_state}): none of its containers is left; see luigi-pai logs"
+        why = f"job {name} has ended ({status.raw_state}): its containers are gone; see luigi-pai logs"
         give_up(why, EXIT_FAILED)
     if status.state.value == "WAITING":
         _not_running(f"job {name}", status.raw_state)
@@ -191,19 +191,19 @@ def _some(tasks: Sequence[TaskStatus], most: int = 6) -> str:
 
 
 def _address_of(status: JobStatus, access: SshAccess, task: TaskStatus) -> Address:
-    """Return host and port of a task's ssh server; exit if there are none."""
+    """Return the host and port of a task's ssh server; exit if it has none."""
     address = access.addresses.get((task.role, task.index))
     if address is not None:
         return address
     roles = access.roles
     if roles is not None and task.role not in roles:
-        give_up(f"job {status.name} has ssh in the tasks of {', '.join(sorted(roles))} only", EXIT_FAILED)
+        give_up(f"job {status.name} has ssh only in the tasks of {', '.join(sorted(roles))}", EXIT_FAILED)
     return _not_running(f"{task.role}/{task.index} of job {status.name}", task.state)
 
 
 def _not_running(subject: str, state: str | None) -> NoReturn:
     ended = state in ("SUCCEEDED", "FAILED", "STOPPED")
-    how = "has ended" if ended else "does not run yet, or has no ssh server yet"
+    how = "has ended" if ended else "is not running yet, or has no ssh server yet"
     give_up(f"{subject} {how}" + (f" ({state})" if state else ""), EXIT_FAILED)
 
 
@@ -230,13 +230,13 @@ def _end(number: int, _frame: Any) -> NoReturn:
 
 
 def _store_key(path: Path, key: str) -> None:
-    """Write a private key to a new file; exit if the file exists with other content."""
+    """Write a private key to a new file; exit if the file already exists with different content."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(key)
     except FileExistsError:
         if path.read_text("utf-8", "replace") != key:
-            give_up(f"{path} exists with other content: name a new file")
+            give_up(f"{path} already exists with different content: choose a new file")
         path.chmod(0o600)
     except OSError as error:
         give_up(f"{path} cannot be written: {error.strerror}")

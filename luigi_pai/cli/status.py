@@ -1,4 +1,4 @@
-"""``luigi-pai list`` and ``status``: a user's jobs, their states, and why they wait or have ended."""
+"""``luigi-pai list`` and ``status``: show a user's jobs, their states, and why they wait or ended."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _STATES = ("WAITING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "STOPPING")
     help="Only jobs in this state; may be repeated.",
 )
 @click.option("-t", "--tag", "tags", multiple=True, help="Only jobs with this tag (OpenPAI 1.3 and later).")
-@click.option("-u", "--user", metavar="USER", help="Jobs of another user.")
-@click.option("--all-users", is_flag=True, help="Jobs of all users.")
+@click.option("-u", "--user", metavar="USER", help="Another user's jobs.")
+@click.option("--all-users", is_flag=True, help="All users' jobs.")
 @click.option("-q", "--quiet", is_flag=True, help="Names only, one per line.")
 @json_option(", a list with an object for each job")
 @click.argument("pattern", required=False, metavar="['GLOB']")
@@ -59,9 +59,9 @@ def list_jobs(
     as_json: bool,
     pattern: str | None,
 ) -> None:
-    """List your jobs, newest first; with GLOB, only those whose names match it."""
+    """List your jobs, newest first; with GLOB, only the jobs whose names match."""
     if user and all_users:
-        give_up("--user and --all-users exclude each other")
+        give_up("use either --user or --all-users, not both")
     with plain_failures():
         cluster = connect()
         whose = None if all_users else user or cluster.username
@@ -106,13 +106,13 @@ _CAUSES = {
     126: "the command exists but cannot be executed: is it a script without its x bit?",
     127: "the command was not found: is it in the image, and on PATH?",
     128: "the program exited with a code out of range",
-    137: "killed with SIGKILL: mostly for using more memory than memoryMB, or with the job",
-    139: "a segmentation fault in the program or one of its libraries: mostly CUDA or an incorrect build",
-    143: "ended with SIGTERM: stopped, or moved away by the cluster",
+    137: "killed with SIGKILL: usually for using more memory than memoryMB, or because the job was ended",
+    139: "a segmentation fault in the program or one of its libraries: usually CUDA or an incorrect build",
+    143: "ended with SIGTERM: stopped, or evicted by the cluster",
     214: "stopped by its user (OpenPAI 0.7 to 0.14)",
     255: "the program ended with -1, or ssh failed",
     -210: "stopped by its user",
-    -220: "stopped because its job was over",
+    -220: "stopped because its job had ended",
 }
 
 
@@ -123,8 +123,8 @@ _CAUSES = {
 def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
     """Show the state of each JOB: a name, the address of its page, or @latest.
 
-    For the name of a task, its latest submission is shown, and the states of earlier ones. Exit
-    code: 1 if a job does not exist.
+    If JOB is a task's name, the latest submission is shown, with the states of the earlier ones.
+    Exit code: 1 if a job does not exist.
     """
     found: list[dict[str, Any]] = []
     missing = False
@@ -147,7 +147,7 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _show_job(cluster: Cluster, argument: str, entry: Entry, reason: str | None, *, is_first: bool) -> None:
-    """Print the known facts of a job that an argument of the command names, and the next commands."""
+    """Print what is known about the job that an argument names, and which commands to run next."""
     job, name, shared = entry.known, entry.known.name, ""
     if entry.index is not None:
         name, shared = argument, f"{job.name}, instance {entry.index}"
@@ -163,7 +163,7 @@ def _show_job(cluster: Cluster, argument: str, entry: Entry, reason: str | None,
 
 
 def _since(job: JobStatus) -> str:
-    """Return how long a job has waited or run, or how long it took; empty if unknown."""
+    """Return how long a job has been waiting or running, or how long it took; empty if unknown."""
     if job.finished:
         return f" after {job.took}" if job.took and job.completed_ms else ""
     since = job.launched_ms or (job.created_ms if job.state.value == "WAITING" else None)
@@ -171,9 +171,9 @@ def _since(job: JobStatus) -> str:
 
 
 def _known_fields(job: JobStatus, reason: str | None) -> list[tuple[str, str | None]]:
-    """Return the fields of a job, as pairs of a name and a value; unknown values are empty or None."""
+    """Return a job's fields as pairs of name and value; unknown values are empty or None."""
     code, diagnostics = job.command_exit_code, ""
-    if code is None and not job.succeeded and reason is None:  # otherwise the diagnostics add nothing
+    if code is None and not job.succeeded and reason is None:  # otherwise, the diagnostics add nothing
         diagnostics = "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
     return [
         ("waits", reason),
@@ -225,7 +225,7 @@ def _task(task: TaskStatus) -> str:
 
 
 def _earlier(cluster: Cluster, argument: str, entry: Entry) -> tuple[str, str]:
-    """Return the field ``before``, the states of the earlier submissions (NAME, NAME__attempt2, ...)."""
+    """Return the ``before`` field: the states of the earlier submissions (NAME, NAME__attempt2, ...)."""
     base = base_name(argument if entry.index is not None else entry.job)
     lines = []
     for earlier in range(1, entry.number):
@@ -265,7 +265,7 @@ def _next_commands(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]
 
 
 def _usual_cause(exit_code: int | None) -> str | None:
-    """Return the usual cause of an exit code; None for 0 and for codes that programs choose freely."""
+    """Return an exit code's usual cause; None for 0 and for codes that any program may choose."""
     if exit_code in _CAUSES:
         return _CAUSES[exit_code]
     number = (exit_code or 0) - _SIGNALS

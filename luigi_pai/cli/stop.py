@@ -1,4 +1,4 @@
-"""``luigi-pai stop``: end jobs."""
+"""``luigi-pai stop``: stops jobs."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _POLL, _LONGEST = 0.5, 60.0
 
 @click.command()
 @click.argument("jobs", nargs=-1, metavar="JOB|'GLOB'...")
-@click.option("-t", "--tag", "tags", multiple=True, help="All jobs with this tag (OpenPAI 1.3 and later).")
+@click.option("-t", "--tag", "tags", multiple=True, help="Stop jobs with this tag (OpenPAI 1.3 and later).")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--no-wait", is_flag=True, help="Do not wait until the jobs have ended.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the jobs to end.")
 @on_cluster
 def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bool) -> None:
     """Stop each JOB: a name, the address of its page, @latest, or a pattern in quotes.
 
-    Patterns and tags select your unfinished jobs. The jobs are listed, and are stopped after
-    you confirm it.
+    Patterns and tags select your unfinished jobs. The jobs are listed, and are stopped once
+    you confirm.
     """
     if not jobs and not tags:
         give_up("name a JOB, a 'GLOB' or a --tag")
-    with plain_failures("interrupted; the requested stops continue"):
+    with plain_failures("interrupted; jobs already asked to stop will still stop"):
         cluster = connect()
         single = [job for job in jobs if not _PATTERN.intersection(job) or is_address(job)]
         patterns = [job for job in jobs if job not in single]
@@ -65,7 +65,7 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
 def _selected(
     cluster: Cluster, patterns: Sequence[str], tags: Sequence[str]
 ) -> tuple[dict[str, JobStatus], bool]:
-    """Return the unfinished jobs that have a tag or match a pattern, and whether a pattern matches no job."""
+    """Return the unfinished jobs that have a tag or match a pattern, and whether a pattern matched no job."""
     if tags:
         warn_without_tags(cluster)
     mine = cluster.list() if patterns else []
@@ -74,13 +74,13 @@ def _selected(
         matches = matching(mine, pattern)
         if not matches:
             unmatched = True
-            complain(f"no job of yours matches {pattern!r}; luigi-pai list shows your jobs")
+            complain(f"none of your jobs matches {pattern!r}; run luigi-pai list to see your jobs")
         selected += matches
     return {job.name: job for job in selected if not job.finished}, unmatched
 
 
 def _named(cluster: Cluster, arguments: Sequence[str]) -> tuple[dict[str, JobStatus], bool]:
-    """Return the jobs of JOB arguments, and whether one of them cannot be found."""
+    """Return the jobs that JOB arguments name, and whether one of them could not be found."""
     found, missing = {}, False
     for argument in arguments:
         try:
@@ -95,20 +95,20 @@ def _named(cluster: Cluster, arguments: Sequence[str]) -> tuple[dict[str, JobSta
 
 
 def _job_of(cluster: Cluster, argument: str) -> JobStatus:
-    """Return the job to stop; exit if several points of a sweep share this job."""
+    """Return the job to stop; exit if several points of a sweep share it."""
     entry = find_submission(cluster, argument)
     count = 1 if entry.index is None else len(cluster.book.members(entry.job))
     if count > 1:
         why = (
             f"{argument} is instance {entry.index} of job {entry.job}, which {count} points of a sweep "
-            f"share: one of them cannot be stopped by itself; to stop them all: luigi-pai stop {entry.job}"
+            f"share, so you cannot stop one alone; to stop all of them, run luigi-pai stop {entry.job}"
         )
         give_up(why)
     return entry.known if entry.index is None else cluster.book.status(entry.job)
 
 
 def ask(names: list[str]) -> None:
-    """Show jobs and ask whether to stop them; exit if the user declines or has no terminal."""
+    """List jobs and ask whether to stop them; exit if the user declines or there is no terminal."""
     for name in names[:_MOST_SHOWN]:
         echo(f"  {name}", err=True)
     if len(names) > _MOST_SHOWN:
@@ -122,7 +122,7 @@ def ask(names: list[str]) -> None:
 
 
 def stop_all(cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool:
-    """Stop jobs and print the result for each; return True if a request to the server failed for any job."""
+    """Stop jobs and print the result for each; return whether a request to the server failed for any."""
     failed, stopping = False, []
     for job in jobs:
         if job.finished:

@@ -55,12 +55,12 @@ _SHOWN_WITHIN, _LOOK_AGAIN = 60.0, 0.5  # seconds
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A parameter of a job protocol, or a path in the file, such as taskRoles.worker.instances=4; "
+    help="Set a job protocol's parameter, or a path in the file, such as taskRoles.worker.instances=4; "
     "may be repeated.",
 )
-@click.option("--name", metavar="NAME", help="The job's name, instead of the file's.")
-@click.option("--wait", is_flag=True, help="Wait until the job has ended; exit code 1 if it failed.")
-@click.option("-f", "--follow", is_flag=True, help="Wait, and show its logs meanwhile.")
+@click.option("--name", metavar="NAME", help="The job's name, instead of the one in the file.")
+@click.option("--wait", is_flag=True, help="Wait for the job to end; exit code 1 if it failed.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for the job, and show its logs meanwhile.")
 @on_cluster
 def submit(
     file: str | None,
@@ -74,8 +74,8 @@ def submit(
 ) -> None:
     """Submit FILE, a v1 job config in JSON or a job protocol in YAML; `-` reads standard input.
 
-    Only the name of the job is printed on standard output. The command returns as soon as the
-    cluster has accepted the job.
+    Only the job's name is printed on standard output. The command returns as soon as the
+    cluster accepts the job.
 
     \b
       name=$(luigi-pai submit train.yaml --set epochs=20 --name train-20)
@@ -85,7 +85,7 @@ def submit(
         give_up("name a FILE (or - for standard input), or --like JOB")
     if further:
         hint = f"; did you mean --set {further[0]}?" if "=" in further[0] else ""
-        give_up(f"{further[0]} is an extra argument{hint}")
+        give_up(f"unexpected argument {further[0]}{hint}")
     changes = [_change(setting) for setting in settings]
     with plain_failures("stopped; if the job was submitted, it continues"):
         cluster = connect()
@@ -100,7 +100,7 @@ def submit(
         try:
             handle = cluster.submit(job)
         except NameConflict as error:
-            raise error.extended("a name cannot be reused; choose another name with --name NAME") from None
+            raise error.extended("names cannot be reused; choose another name with --name NAME") from None
         click.echo(handle.name, err=follow)
         if follow:
             _follow(handle)
@@ -113,26 +113,26 @@ def submit(
 
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
-    """Return the document of a job file or standard input, and the name of this source for errors."""
+    """Return the document in a job file or standard input, and the source's name for errors."""
     path, content = Path(file), None
     if file == "-":
         path, content = Path("standard input"), sys.stdin.buffer.read()
     elif path.is_dir():
         give_up(f"{file}: is a folder, not a job file")
-    elif not path.exists():  # is_file() is also False for a shell's <(...)
+    elif not path.exists():  # not is_file(), which is False for a shell's <(...)
         give_up(f"{file}: there is no such file")
     return job_of_file(path, content).document, str(path)
 
 
 def _earlier(cluster: Cluster, argument: str, *, has_new_name: bool) -> dict[str, Any]:
-    """Return the document of an earlier job; if ``--name`` gives no name, the document gets a new name."""
+    """Return an earlier job's document. Without ``--name``, the document gets a new name."""
     name = find_submission(cluster, argument).job
     document = cluster.config(name)
     try:
         json.dumps(document, allow_nan=False)
     except ValueError as error:  # NaN or Infinity, which no field can have
-        give_up(f"job {name} as the server sends it is not a job: {error}", EXIT_FAILED)
-    _check_secrets(document, f"job {name}", "secrets cannot be read back: submit its file instead")
+        give_up(f"the server's copy of job {name} is not a valid job: {error}", EXIT_FAILED)
+    _check_secrets(document, f"job {name}", "secrets cannot be read back; submit the job's file instead")
     key = "name" if "protocolVersion" in document else "jobName"
     if not has_new_name:
         document[key] = f"{base_name(name)}-{secrets.token_hex(2)}"
@@ -140,13 +140,13 @@ def _earlier(cluster: Cluster, argument: str, *, has_new_name: bool) -> dict[str
 
 
 def _check_secrets(document: dict[str, Any], source: str, advice: str) -> None:
-    """Exit if a document's secrets are masked, as in every document that a server sends."""
+    """Exit if a document's secrets are masked, as they are in every document from a server."""
     if is_masked(document):
-        give_up(f"{source} has {MASK} instead of secrets: {advice}")
+        give_up(f"{source} contains {MASK} instead of secrets: {advice}")
 
 
 def _change(setting: str) -> tuple[list[str], Any]:
-    """Return the path and the value of a ``--set``."""
+    """Return a ``--set`` option's path and value."""
     key, equals, value = setting.partition("=")
     path = key.split(".")
     if not equals or not all(path):
@@ -162,7 +162,7 @@ def _change(setting: str) -> tuple[list[str], Any]:
 def _job(
     document: dict[str, Any], changes: Sequence[tuple[list[str], Any]], name: str | None, source: str
 ) -> PaiJob | JobProtocol:
-    """Return the job of a document with the requested changes."""
+    """Build a job from a document, with the requested changes."""
     is_protocol = "protocolVersion" in document
     for path, value in changes:
         is_parameter = is_protocol and len(path) == 1 and _is_parameter(document, path[0], source)
@@ -174,12 +174,12 @@ def _job(
         document["name" if is_protocol else "jobName"] = name
     try:
         return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
-    except (TypeError, OverflowError) as error:  # the server's document has invalid types
+    except (TypeError, OverflowError) as error:  # values in the server's document have the wrong types
         return give_up(f"{source} is not a job: {error}")
 
 
 def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
-    """Set the value at a path. Steps before the last must exist; only ``parameters`` is added if missing."""
+    """Set the value at a path. Steps before the last must exist; only a missing ``parameters`` is added."""
     *above, last = path
     place = document
     for step in above:
@@ -190,7 +190,7 @@ def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
 
 
 def _key(place: Any, step: str, path: Sequence[str], source: str) -> str | int:
-    """Return a step of a path as key or index; exit if the mapping or list does not have it."""
+    """Return a path's step as a key or index; exit if the mapping or list does not have it."""
     if isinstance(place, dict) and step in place:
         return step
     if isinstance(place, list) and step.isdecimal() and int(step) < len(place):
@@ -204,26 +204,26 @@ def _key(place: Any, step: str, path: Sequence[str], source: str) -> str | int:
 
 
 def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
-    """Return True if a key is a parameter of a job protocol, and False if it is a field of the protocol.
+    """Return True if a key is one of a job protocol's parameters, and False if it is one of its fields.
 
-    If the key is neither, exit, because the key has no effect on the job.
+    If it is neither, exit, because it would not affect the job.
     """
     parameters = document.get("parameters")
     known = list(map(str, parameters)) if isinstance(parameters, dict) else []
     is_used = re.search(rf"\$parameters\.{re.escape(key)}(?![\w-])", json.dumps(document)) is not None
     if is_used or key in known:
         if not is_used:
-            complain(f"warning: --set {key}: no part of {source} has <% $parameters.{key} %>")
+            complain(f"warning: --set {key}: nothing in {source} uses <% $parameters.{key} %>")
         return True
     if key in [field.name for field in dataclasses.fields(JobProtocol) if field.init]:
         return False
     near = closest(key, known)
     hint = f"did you mean {near}?" if near else f"it has {', '.join(known) or 'none'}"
-    return give_up(f"--set {key}: {source} uses no parameter {key}; {hint}")
+    return give_up(f"--set {key}: {source} does not use a parameter {key}; {hint}")
 
 
 def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
-    """Exit if a path is not a field of a v1 job config, because PaiJob drops unknown fields."""
+    """Exit if a path is not a field of a v1 job config, because PaiJob would silently drop it."""
     place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
     for problem in validate_job(document):
         if problem.path == place and "not a field" in problem.message:
@@ -234,21 +234,21 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     try:
         warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)
     except (ClusterUnreachable, InvalidReply):
-        raise  # submit() is not tried, because it retries for 30 min, even if pai_url is incorrect
+        raise  # do not call submit(), which retries for 30 min even if pai_url is wrong
     except PaiApiError:
-        return  # the submission will report the error
+        return  # submitting the job will report the error
     if warning is not None:
         complain(f"warning: {warning}")
 
 
 def _wait(handle: Job) -> None:
-    """Wait for a job, print its changes and why it is waiting, and exit with its result."""
+    """Wait for a job, print how its state changes and why it is waiting, and exit with its result."""
     last = ""
 
     def show(status: JobStatus, waits_because: str | None = None) -> None:
         nonlocal last
         line = f"{status.name}: {status.summary(waits_because)}"
-        if line != last and not status.finished:  # _end reports the end
+        if line != last and not status.finished:  # _end prints the final state
             echo(line, err=True)
         last = line
 
@@ -265,7 +265,7 @@ def _follow(handle: Job) -> None:
 
 
 def _until_shown(handle: Job) -> None:
-    """Wait, at most 60 s, until the server returns the status of a job that was just submitted."""
+    """Wait up to 60 s until the server returns the status of the job just submitted."""
     clock = handle.book.api.clock
     end = clock.monotonic() + _SHOWN_WITHIN
     while clock.monotonic() < end:
@@ -273,7 +273,7 @@ def _until_shown(handle: Job) -> None:
             handle.status()
         except JobNotFound:
             clock.sleep(_LOOK_AGAIN)
-        except PaiApiError:  # the log reader meets the same error, and retries or raises it
+        except PaiApiError:  # the log reader will get the same error, and retry or raise it
             return
         else:
             return

@@ -1,4 +1,4 @@
-"""``luigi-pai sweep``: show the table or failures of a sweep, stop its jobs, retry failed points."""
+"""``luigi-pai sweep``: shows a sweep's table or failures, stops its jobs, retries failed points."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _MOST_ROWS, _MOST_RESULTS, _MOST_NAMES = 100, 5, 10
 @click.command(cls=TaskCommand)
 @click.argument("module", metavar="MODULE|NAME")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
-@click.option("--failed", is_flag=True, help="Only points that failed, with their jobs and the reasons.")
-@click.option("--csv", "as_csv", is_flag=True, help="As CSV, all columns.")
+@click.option("--failed", is_flag=True, help="Show only failed points, with their jobs and the reasons.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print all columns as CSV.")
 @json_option(": summary, columns, and an object for each point")
-@click.option("--stop", "stops", is_flag=True, help="Stop the waiting and running jobs of the sweep.")
-@click.option("--yes", is_flag=True, help="With --stop: do not ask.")
-@click.option("--retry", is_flag=True, help="Make the next run of the sweep submit failed points again.")
-@click.option("--open", "opens", is_flag=True, help="Open the page of the table in a browser.")
+@click.option("--stop", "stops", is_flag=True, help="Stop the sweep's waiting and running jobs.")
+@click.option("--yes", is_flag=True, help="With --stop: do not ask for confirmation.")
+@click.option("--retry", is_flag=True, help="Make the sweep's next run submit failed points again.")
+@click.option("--open", "opens", is_flag=True, help="Open the table's page in a browser.")
 @on_cluster
 def sweep(
     module: str,
@@ -61,15 +61,15 @@ def sweep(
     retry: bool,
     opens: bool,
 ) -> None:
-    """Show the table of the sweep TASK of MODULE, as its last run has written it.
+    """Show the table of the sweep TASK in MODULE, as of its last run.
 
-    A single word is the NAME of a sweep, or the folder of its table. Write --cluster before
-    MODULE; after it, it is a parameter of TASK. Exit code: 0 if the table is complete, 1 if it
-    is incomplete or missing.
+    A single argument is a sweep's NAME, or the folder of its table. Put --cluster before
+    MODULE; anything after MODULE is passed to TASK. Exit code: 0 if the table is complete,
+    1 if it is incomplete or missing.
     """
     acts, forms = stops + retry + opens, as_csv + as_json
     if acts + forms > 1 or acts + failed > 1:
-        give_up("--csv, --json, --stop, --retry and --open exclude each other")
+        give_up("use only one of --csv, --json, --stop, --retry and --open")
     with plain_failures("interrupted"):
         results, task = _table_of(module, arguments)
         if retry:
@@ -94,7 +94,7 @@ def sweep(
 
 
 def _table_of(module: str, arguments: Sequence[str]) -> tuple[SweepResults, PaiSweep | None]:
-    """Return the table of a sweep, and its task, which is None if only a name or a folder is given."""
+    """Return a sweep's table and its task; the task is None if only a name or a folder is given."""
     from luigi_pai.sweep.results import SweepResults  # noqa: PLC0415  loads Luigi
     from luigi_pai.sweep.sweep import PaiSweep, default_folder  # noqa: PLC0415  as above
 
@@ -102,12 +102,12 @@ def _table_of(module: str, arguments: Sequence[str]) -> tuple[SweepResults, PaiS
         return SweepResults(module if "/" in module else default_folder(module)), None
     task = task_named(module, arguments)
     if not isinstance(task, PaiSweep):
-        give_up(f"{arguments[0]} of {module} is not a PaiSweep")
+        give_up(f"{arguments[0]} in {module} is not a PaiSweep")
     return task.results, task
 
 
 def _retry(results: SweepResults) -> None:
-    """Record in the journal that the next run submits failed points again."""
+    """Record in the journal that the next run is to submit failed points again."""
     from luigi_pai.sweep.journal.journal import Journal  # noqa: PLC0415  as above
 
     journal = Journal(results.folder, Clock()).read()
@@ -115,11 +115,11 @@ def _retry(results: SweepResults) -> None:
         give_up(f"{results.folder} has no journal: the sweep has not run", EXIT_FAILED)
     failed = journal.retry()
     points = counted(failed, "failed point")
-    click.echo(f"the next run of the sweep submits {points} again" if failed else "no point has failed")
+    click.echo(f"the sweep's next run will submit {points} again" if failed else "no point failed")
 
 
 def _open(results: SweepResults) -> None:
-    """Open the page of a sweep's table in a browser."""
+    """Open the page with a sweep's table in a browser."""
     path = Path(results.path("html")).resolve()
     if results.is_on_cluster:
         from luigi_pai.files import cluster_files  # noqa: PLC0415  loaded only for files of the cluster
@@ -145,7 +145,7 @@ def _read(results: SweepResults) -> Sheet:
 
 
 def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
-    """Print a sweep's table for people; if ``failed``, its rows are the failed points."""
+    """Print a sweep's table for people; if ``failed``, only the failed points."""
     summary, rows = sheet.summary, sheet.rows
     counts = ", ".join(f"{count} {coloured(state, state)}" for state, count in summary.counts.items())
     state = "complete" if summary.complete else "not complete"
@@ -153,7 +153,7 @@ def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
     page = "--open shows its page" if results.is_on_cluster else f"page: {results.path('html')}"
     echo(f"written {moment(summary.updated_ms)}; {page}")
     if not rows:
-        click.echo("no point has failed" if failed else "no point", err=True)
+        click.echo("no point failed" if failed else "no points", err=True)
         return
     best, shown, left_out = "", ["job", "error"], list[str]()
     if not failed:
@@ -174,7 +174,7 @@ def _show(results: SweepResults, sheet: Sheet, *, failed: bool) -> None:
 
 
 def _result_columns(sheet: Sheet) -> list[str]:
-    """Return the columns of results, the objective first."""
+    """Return the result columns, the objective first."""
     found = [column for column in sheet.columns if column not in (*sheet.parameters, *FIXED)]
     return sorted(found, key=lambda column: column not in sheet.summary.best.split())
 
@@ -182,7 +182,7 @@ def _result_columns(sheet: Sheet) -> list[str]:
 def _lines(
     columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, states: int, with_mark: bool
 ) -> Iterator[str]:
-    """Return the lines of a table, with a mark at the first row if ``with_mark``."""
+    """Return a table's lines; if ``with_mark``, the first row is marked."""
     titles = ["TOOK" if column == "seconds" else column.upper() for column in columns]
     cells = [[_cell(column, row[column]) for column in columns] for row in rows]
     if not with_mark:
@@ -202,7 +202,7 @@ def _stop(task: PaiSweep | None, rows: Sequence[Mapping[str, Any]], *, yes: bool
     cluster = connect(points[0].cluster if points else None)
     jobs = _unfinished(cluster, points, rows)
     if not jobs:
-        click.echo("no job of the sweep is waiting or running", err=True)
+        click.echo("none of its jobs are waiting or running", err=True)
         return
     if not yes:
         ask([job.name for job in jobs])
@@ -213,9 +213,9 @@ def _stop(task: PaiSweep | None, rows: Sequence[Mapping[str, Any]], *, yes: bool
 def _unfinished(
     cluster: Cluster, points: Sequence[Any], rows: Sequence[Mapping[str, Any]]
 ) -> list[JobStatus]:
-    """Return the unfinished jobs of a sweep, from the user's list of jobs and from its table.
+    """Return a sweep's unfinished jobs, from the user's job list and the sweep's table.
 
-    Others may have written the table, so if the points are known, all its other jobs are ignored.
+    Someone else may have written the table, so if the points are known, any other jobs in it are ignored.
     """
     rows = [row for row in rows if isinstance(row["job"], str)]
     names = {form for point in points for form in (point.name, v2_name(point.name))}
@@ -230,7 +230,7 @@ def _unfinished(
 
 
 def _has_point(cluster: Cluster, job: str, names: set[str]) -> bool:
-    """Return whether a job runs one of these points, by itself or with others in an array."""
+    """Return whether a job runs one of these points, alone or with others in an array."""
     if base_name(job) in names:
         return True
     if not any(may_hold(job, name) for name in names):

@@ -1,7 +1,7 @@
-"""The output of commands: JSON for programs; tables, sentences and colours for people.
+"""Prints the output of commands: JSON for programs; tables, sentences and colours for people.
 
-On a terminal, columns of tables are cut to its width. States have colours there if NO_COLOR is not set.
-Output to a pipe is not cut and has no colours.
+On a terminal, table columns are truncated to fit, and states are coloured unless NO_COLOR is set.
+Output to a pipe is neither truncated nor coloured.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _GAP = 2
 
 
 def json_option(form: str = "") -> Callable[[Any], Any]:
-    """Return the option ``--json`` of a command; ``form`` describes the JSON document."""
+    """Return a command's ``--json`` option; ``form`` describes the JSON document."""
     return click.option("--json", "as_json", is_flag=True, help=f"As JSON{form}.")
 
 
 def show(facts: object, lines: Iterable[str], *, as_json: bool, empty: str = "") -> None:
-    """Print the result of a command: facts as JSON, or lines for people.
+    """Print a command's result: facts as JSON, or lines for people.
 
-    ``lines`` may be a generator; with ``as_json``, it is not run. If it yields nothing, ``empty`` is printed
-    on standard error.
+    ``lines`` may be a generator, which does not run with ``as_json``. If there are no lines, ``empty`` is
+    printed on standard error.
     """
     if as_json:
         click.echo(json.dumps(facts, indent=2))
@@ -60,13 +60,13 @@ def is_terminal() -> bool:
 
 
 def coloured(string: str, state: str) -> str:
-    """Return a string in the colour of a state; uncoloured if there is no terminal or NO_COLOR is set."""
+    """Return a string in a state's colour; uncoloured without a terminal or if NO_COLOR is set."""
     colour = _COLOURS.get(state)
     return printable(string) if colour is None else styled(string, fg=colour)
 
 
 def styled(string: str, **style: Any) -> str:
-    """Return a string in a click style; unstyled if there is no terminal or NO_COLOR is set."""
+    """Return a string in a click style; unstyled without a terminal or if NO_COLOR is set."""
     string = printable(string)
     if os.environ.get("NO_COLOR") or not is_terminal():
         return string
@@ -74,20 +74,20 @@ def styled(string: str, **style: Any) -> str:
 
 
 def echo(message: str, *, err: bool = False) -> None:
-    """Print the lines and printable characters of a string; to standard error if ``err``.
+    """Print a string's lines without unprintable characters; to standard error if ``err``.
 
-    On a terminal, lines break between words.
+    On a terminal, lines are wrapped between words.
     """
     click.echo(wrapped(printable(message), sys.stderr if err else sys.stdout), err=err)
 
 
 def write(document: str) -> None:
-    """Print a document in UTF-8, independent of the locale; on a terminal, only printable characters."""
+    """Print a document in UTF-8, whatever the locale; on a terminal, only printable characters."""
     click.echo(encoded(printable(document) if is_terminal() else document), nl=False)
 
 
 def encoded(document: str) -> bytes:
-    """Return a document in UTF-8; single surrogates, which UTF-8 does not have, are escaped."""
+    """Encode a document in UTF-8; lone surrogates, which UTF-8 cannot represent, are escaped."""
     return document.encode("utf-8", "backslashreplace")
 
 
@@ -96,8 +96,8 @@ def table(
 ) -> Iterator[str]:
     """Yield the lines of a table with aligned columns; none if there are no rows.
 
-    On a terminal, the widest columns are cut to fit its width, but not to less than 8 characters.
-    Elsewhere nothing is cut. ``states`` is the index of the column of states, which are coloured.
+    On a terminal, the widest columns are truncated to fit, but never to fewer than 8 characters.
+    Elsewhere, nothing is truncated. ``states`` is the index of the column with states, which are coloured.
     """
     if not rows:
         return
@@ -112,7 +112,7 @@ def table(
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the widths of columns; they fit the terminal if possible."""
+    """Return the column widths, which fit the terminal if possible."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if is_terminal():
         available = shutil.get_terminal_size().columns - _GAP * (len(widths) - 1)
@@ -122,7 +122,7 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def fields(pairs: Sequence[tuple[str, str | None]], indent: str = "  ") -> list[str]:
-    """Return lines ``name  value`` with aligned values; empty values are left out."""
+    """Return ``name  value`` lines with aligned values; empty values are left out."""
     shown = [(name, printable(value)) for name, value in pairs if value]
     margin = len(indent) + max((len(name) for name, _ in shown), default=0) + _GAP
     lines = []
@@ -133,8 +133,8 @@ def fields(pairs: Sequence[tuple[str, str | None]], indent: str = "  ") -> list[
 
 
 def cut(string: str, width: int) -> str:
-    """Shorten a string to a width: leave out the middle of a name, or the end of a string with blanks."""
+    """Truncate a string to a width: drop the middle of a name, or the end of a string with blanks."""
     if len(string) <= width:
         return string
-    end = 0 if " " in string else (width - 1) // 2  # the names of a sweep differ at their ends
+    end = 0 if " " in string else (width - 1) // 2  # a sweep's job names differ at the end
     return f"{string[: width - 1 - end]}…{string[len(string) - end :]}"

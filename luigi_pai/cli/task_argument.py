@@ -1,4 +1,4 @@
-"""The arguments MODULE TASK [--param VALUE]... of a command: a Luigi task and its parameters."""
+"""Handles a command's MODULE TASK [--param VALUE]... arguments: a Luigi task and its parameters."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _SCHEDULER_TIMEOUT = 5.0  # seconds
 
 _FORMS = {"List": "'[0.1, 0.2]'", "Tuple": "'[0.1, 0.2]'", "Dict": "'{\"rate\": 0.1}'", "Date": "2026-01-31"}
-"""How values of Luigi's parameters are written."""
+"""How to write values of Luigi's parameters."""
 
-_HIDDEN = "\0"  # hides an option from click; no argument of a process can contain it
+_HIDDEN = "\0"  # hides an option from click; process arguments cannot contain it
 
 
 class TaskCommand(click.Command):
-    """A command with MODULE TASK; ``--cluster`` after MODULE is a parameter of the task, not the option."""
+    """A command with MODULE TASK; a ``--cluster`` after MODULE is a parameter of the task, not the option."""
 
     ignore_unknown_options = True
     allow_extra_args = True
@@ -60,7 +60,7 @@ class TaskCommand(click.Command):
 
 
 def module_and_task(command: Any) -> Any:
-    """Add the arguments MODULE and TASK, with its parameters, to a function of a TaskCommand."""
+    """Add the arguments MODULE and TASK, with the task's parameters, to a TaskCommand's function."""
     words = click.argument(
         "arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TASK [--param VALUE]..."
     )
@@ -72,10 +72,10 @@ def _is_cluster(word: str) -> bool:
 
 
 def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
-    """Return a task of a module; exit if the module or the task raises an error.
+    """Return a module's task; exit if the module or the task raises an error.
 
-    ``arguments`` are the name of the task and its parameters, written as for the command ``luigi``. If the
-    module is in the current folder, the current folder is put first on ``sys.path``.
+    ``arguments`` are the task's name and its parameters, written as for the ``luigi`` command. If the module
+    is in the current folder, the current folder is put first on ``sys.path``.
     """
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.parameter import ParameterException  # noqa: PLC0415
@@ -99,24 +99,24 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
         from luigi_pai.tasks.class_checks import missing_attributes  # noqa: PLC0415  loads Luigi
 
         why = missing_attributes(Register.get_task_cls(arguments[0]))
-        why = why or f"cannot be made: {user_error(error, whole_path=True)}"
+        why = why or f"cannot be created: {user_error(error, whole_path=True)}"
         give_up(f"{arguments[0]} of {module} {why}")
     return task
 
 
 @contextlib.contextmanager
 def reading_files(module: str, arguments: Sequence[str]) -> Iterator[None]:
-    """Exit if a file of the task, such as its protocol, cannot be read. PaiErrors pass through."""
+    """Exit if one of the task's files, such as its protocol, cannot be read. PaiErrors pass through."""
     try:
         yield
-    except PaiError:  # some of these are also OSErrors, but ``plain_failures`` gives the exit code
+    except PaiError:  # some are also OSErrors, but ``plain_failures`` sets the exit code
         raise
     except OSError as error:
         give_up(f"{arguments[0]} of {module}: {error}")
 
 
 def _wrong_word(arguments: Sequence[str]) -> str:
-    """Return the problem of the task's name, or of a word that is not an option; '' if none is known."""
+    """Return what is wrong with the task's name or a non-option argument; '' if nothing is."""
     from luigi.task_register import Register, TaskClassException  # noqa: PLC0415  loads Luigi
 
     name = arguments[0]
@@ -163,7 +163,7 @@ def _value_of_flag(before: str, word: str, parameters: Mapping[str, object]) -> 
 
 
 def _missing(task: str, error: Exception) -> str:
-    """Return how to set the parameter that is missing according to Luigi's error; '' if none is."""
+    """Return how to set the parameter that Luigi's error says is missing; '' if none is."""
     found = re.fullmatch(rf"{re.escape(task)}\[.*'(\w+)' parameter to be set", str(error), re.DOTALL)
     if found is None:
         return ""
@@ -172,7 +172,7 @@ def _missing(task: str, error: Exception) -> str:
 
 
 def _wrong_value(arguments: Sequence[str]) -> str:
-    """Return which parameter has a value that cannot be parsed, with a valid example; '' if none has."""
+    """Return which parameter's value cannot be parsed, with a valid example; '' if all can."""
     from luigi.task_register import Register  # noqa: PLC0415  loads Luigi
 
     parameters = dict(Register.get_task_cls(arguments[0]).get_params())
@@ -183,12 +183,12 @@ def _wrong_value(arguments: Sequence[str]) -> str:
         except Exception:  # noqa: BLE001  the user's parameters may raise any error
             kind = type(parameter).__name__
             form = next((f", such as {form}" for name, form in _FORMS.items() if name in kind), "")
-            return f"{word} {value} is not a value of a {kind}{form}: "
+            return f"{word} {value} is not a valid {kind}{form}: "
     return ""
 
 
 def check_scheduler(arguments: Sequence[str]) -> None:
-    """Exit if the task needs a luigid and none responds. Luigi itself retries for a minute."""
+    """Exit if the task needs a luigid and none responds. Luigi itself would retry for a minute."""
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.interface import core  # noqa: PLC0415
 
@@ -196,7 +196,7 @@ def check_scheduler(arguments: Sequence[str]) -> None:
         try:
             settings = core()
         except ValueError as error:  # an invalid value in [core]
-            give_up(f"[core] in luigi.cfg: {error}")
+            give_up(f"[core] in luigi.cfg is invalid: {error}")
     if settings.local_scheduler:
         return
     url = settings.scheduler_url or f"http://{settings.scheduler_host}:{settings.scheduler_port}"
@@ -214,9 +214,9 @@ def check_scheduler(arguments: Sequence[str]) -> None:
 
 
 def _import(module: str) -> None:
-    """Import a module of the user; if the import fails, print where it failed, and exit."""
+    """Import the user's module; if that fails, print where it failed, and exit."""
     here = os.getcwd()  # noqa: PTH109  as a str
-    if PathFinder.find_spec(module.partition(".")[0], [here]) is not None:  # else sys.path stays as it is
+    if PathFinder.find_spec(module.partition(".")[0], [here]) is not None:  # else leave sys.path as it is
         sys.path.insert(0, here)
     try:
         import_module(module)

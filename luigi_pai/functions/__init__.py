@@ -1,1 +1,1 @@
-"""Python functions as jobs: the implementation of ``Cluster.call`` and ``Cluster.map``. It needs Luigi."""
+"""Runs Python functions as jobs: implements ``Cluster.call`` and ``Cluster.map``. Requires Luigi."""

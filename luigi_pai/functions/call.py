@@ -1,4 +1,4 @@
-"""Calls of functions: finds or submits the job of each call, and returns the jobs' handles."""
+"""Calls functions as jobs: finds or submits each call's job, and returns the jobs' handles."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _SETTINGS = frozenset(attribute_names(PaiPythonTask)) - _NOT_GIVEN
 def call_each(
     cluster: Cluster, function: Callable[..., Any], calls: Sequence[Arguments], settings: Mapping[str, Any]
 ) -> list[FunctionJob]:
-    """Find or submit the job of each call, and return the handles in the order of the calls.
+    """Find or submit each call's job, and return the handles in the order of the calls.
 
-    All calls are checked before the first job is submitted. Equal calls have the same handle.
+    All calls are checked before the first job is submitted. Equal calls share a handle.
 
     Args:
         cluster: The cluster.
         function: The function.
-        calls: The positional and the keyword arguments of each call.
-        settings: The settings of the jobs.
+        calls: Each call's positional and keyword arguments.
+        settings: The jobs' settings.
 
     Raises:
         TypeError, PaiError: see ``Cluster.call``.
@@ -60,8 +60,8 @@ def call_each(
     made = {task.name: _Call(task) for task in tasks}
     if len(made) < len(tasks):
         logger.warning(
-            "map(%s): %d of %d calls are equal to an earlier call, and share its job and result; for "
-            "separate jobs, give each call a different argument, such as a seed",
+            "map(%s): %d of %d calls equal an earlier call, and share its job and result; to run "
+            "separate jobs, pass each call a different argument, such as a seed",
             tasks[0].task_family,
             len(tasks) - len(made),
             len(tasks),
@@ -78,11 +78,11 @@ def call_each(
 
 
 def arguments_of(iterables: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Return the positional arguments of each call of ``map``.
+    """Return the positional arguments of each of ``map``'s calls.
 
     Raises:
-        TypeError: there is no iterable, or something cannot be iterated over.
-        ValueError: the iterables differ in length.
+        TypeError: there is no iterable, or an argument is not iterable.
+        ValueError: the iterables have different lengths.
     """
     if not iterables:
         hint = "write map(fit, [0.1, 0.2], ...), without the argument's name"
@@ -94,7 +94,7 @@ def arguments_of(iterables: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 class _Call:
-    """A call of a function, and its run."""
+    """One call of a function, and the run of its job."""
 
     def __init__(self, task: FunctionTask) -> None:
         self._task = task
@@ -109,7 +109,7 @@ class _Call:
         return handle
 
     def _finish(self, job: Submission | None, handle: FunctionJob) -> None:
-        """Wait until the job has finished, and set the handle's name to that of the last attempt."""
+        """Wait for the job to finish, and set the handle's name to the last attempt's name."""
         try:
             self.run.finish(job)
         finally:
@@ -118,10 +118,10 @@ class _Call:
 
 
 def _checked(function: Any, settings: Mapping[str, Any], calls: int) -> Function:
-    """Return a function for calls with these settings.
+    """Wrap a function so that it can be called with these settings.
 
     Raises:
-        SpecError: it is not a function, or a setting is missing or unknown.
+        SpecError: ``function`` is not a function, or a setting is missing or unknown.
     """
     if not callable(function):
         problem = f"{function!r:.40} is not a function: write call(fit, 0.1), not call(fit(0.1))"
@@ -152,10 +152,10 @@ class FunctionTask(PaiPythonTask):
     """A task that calls a function. ``Cluster.call`` creates it, without Luigi's scheduler.
 
     Attributes:
-        args, kwargs: The arguments of the function, which ``work`` of ``Function.kind`` reads.
+        args, kwargs: The function's arguments, which ``Function.kind.work`` reads.
     """
 
-    default_name = luigi.Parameter(description="name of the job if none is given; it identifies the call")
+    default_name = luigi.Parameter(description="the job's name if you give none; it identifies the call")
 
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = {}
@@ -173,10 +173,10 @@ class FunctionTask(PaiPythonTask):
         kwargs: Mapping[str, Any],
         given: Mapping[str, Any],
     ) -> FunctionTask:
-        """Return the task of a call with its settings. It is not in Luigi's cache of equal tasks.
+        """Create the task for a call with its settings. Luigi does not cache this instance.
 
         Raises:
-            SpecError: the function cannot be called with the arguments, or something cannot be sent.
+            SpecError: the function cannot be called with these arguments, or something cannot be sent.
         """
         payload = copy.copy(function.payload)
         payload.problems = [*payload.problems, *function.problems(args, kwargs)]
@@ -188,14 +188,14 @@ class FunctionTask(PaiPythonTask):
         return task
 
     def work(self) -> Mapping[str, Any] | None:
-        """Run the function here; the payload has ``work`` of ``Function.kind``."""
+        """Run the function in this process; the payload contains ``Function.kind.work`` instead."""
         return dict(self._function.work(self))
 
     def value(self) -> Any:
-        """Return the function's return value in the job.
+        """Return what the function returned in the job.
 
         Raises:
-            PaiError: the result cannot be read, or there is none.
+            PaiError: the result cannot be read or does not exist.
         """
         api = self._on.book.api
         found = api.repeat(self.result, api.polling.patience, f"result of job {self.name}")
@@ -208,12 +208,12 @@ class FunctionTask(PaiPythonTask):
 
     @property
     def task_family(self) -> str:
-        """The function's name, which is a tag of the job."""
+        """The function's name, which becomes one of the job's tags."""
         return self._function.name
 
     @property
     def cluster(self) -> Any:
-        """The cluster of the job, as an object."""
+        """The job's cluster, as an object."""
         return self._on
 
     # of PaiPythonTask
@@ -231,7 +231,7 @@ class FunctionTask(PaiPythonTask):
 
 
 def _setting(name: str) -> property:
-    """Return a property with the setting of a call; its default is the attribute of PaiPythonTask."""
+    """Return a property for a call's setting; the default is PaiPythonTask's attribute."""
     inherited = inspect.getattr_static(PaiPythonTask, name)
     return property(lambda task: task._given[name] if name in task._given else inherited.fget(task))  # noqa: SLF001  of this module
 
@@ -239,4 +239,4 @@ def _setting(name: str) -> property:
 FunctionTask.name = property(lambda task: task._given.get("name", task.default_name))  # type: ignore[method-assign]  # noqa: SLF001
 for _name in _SETTINGS - {"name"}:
     setattr(FunctionTask, _name, _setting(_name))
-abc.update_abstractmethods(FunctionTask)  # type: ignore[type-abstract]  # ``image`` has a property now
+abc.update_abstractmethods(FunctionTask)  # type: ignore[type-abstract]  # ``image`` is a property now

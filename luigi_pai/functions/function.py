@@ -1,4 +1,4 @@
-"""Function: a Python function that runs as a job, and the identity of its calls."""
+"""Function: a Python function that runs as a job, and what identifies its calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from luigi_pai.payload.file import Payload
 
 _HASH = 10  # characters
-_LONGEST = 40  # characters of the function's name in the name of the job
+_LONGEST = 40  # characters of the function's name in the job's name
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -35,12 +35,12 @@ class Function:
         function: Any callable.
 
     Attributes:
-        name: The function's own name.
-        called: The name with brackets, as in messages.
-        work: A method that calls it with ``self.args`` and ``self.kwargs``.
+        name: The function's name.
+        called: The name with parentheses, for messages.
+        work: A method that calls the function with ``self.args`` and ``self.kwargs``.
         kind: A class with this method.
-        arguments: The names of its arguments, if they are known.
-        payload: The payload of ``kind``, after ``pack`` has created it.
+        arguments: The names of the function's arguments, if known.
+        payload: The payload of ``kind``; ``pack`` creates it.
     """
 
     payload: Payload
@@ -60,7 +60,7 @@ class Function:
         self.name: str = named.__name__
         self.called = f"{self.name}()"
         module = named.__module__
-        if is_of_python(module) or is_third_party(module):  # the container imports it
+        if is_of_python(module) or is_third_party(module):  # the container can import it
             module = "__main__"
         members = {"__module__": module, "__qualname__": named.__qualname__}
         self.work = _calling(function)
@@ -68,7 +68,7 @@ class Function:
         self.kind = type(self.name, (), {**members, METHOD: self.work})
 
     def problems(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
-        """Return the reasons why the function cannot run as a job with these arguments."""
+        """Return why the function cannot run as a job with these arguments."""
         if problems := unfit(self._function, is_method=False):
             return problems
         try:
@@ -84,12 +84,12 @@ class Function:
         return []
 
     def refuse(self, problems: Sequence[str]) -> None:
-        """Raise a SpecError with the problems, if there are any."""
+        """Raise a SpecError if there are problems."""
         if problems:
             raise SpecError(self.name, [Problem(self.called, problem) for problem in problems])
 
     def pack(self, packages: Any) -> None:
-        """Create the payload, which all calls have in common.
+        """Create the payload, which all calls share.
 
         Raises:
             MissingPackage: cloudpickle is not installed here.
@@ -100,7 +100,7 @@ class Function:
     def job_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """Return the name of the job that calls the function with these arguments.
 
-        It contains a hash of the function, its arguments, and the code, values and ``packages`` that the
+        The name has a hash of the function, its arguments, and the code, values and ``packages`` that the
         function uses. ``f(1)``, ``f(x=1)`` and, if 1 is the default, ``f()`` are the same job.
         """
         parts = (*self._identity, _stable_string(self._bound(args, kwargs), self.payload))
@@ -110,7 +110,7 @@ class Function:
 
     @functools.cached_property
     def _identity(self) -> tuple[Any, ...]:
-        """The common part of all calls: the function, its code, and the values and packages that it uses."""
+        """What all calls have in common: the function, its code, and the values and packages that it uses."""
         reach = self.payload.reach
         used = sorted(
             (name, _stable_string(value, self.payload))
@@ -120,7 +120,7 @@ class Function:
         return self.kind.__module__, self.kind.__qualname__, reach.digest, used, *self.payload.packages
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all arguments by name, with default values for missing arguments.
+        """Return all arguments by name, with defaults for those not passed.
 
         Raises:
             TypeError: the function cannot be called with these arguments.
@@ -133,7 +133,7 @@ class Function:
 
 
 def _calling(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
-    """Return a method that calls a function. The container leaves the method's frame out of tracebacks."""
+    """Return a method that calls a function. In the container, tracebacks omit the method's frame."""
 
     def work(self: Any) -> dict[str, Any]:
         return {"result": function(*self.args, **self.kwargs)}
@@ -143,9 +143,9 @@ def _calling(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 
 
 def _stable_string(value: Any, payload: Payload) -> str:
-    """Return a string that is equal for equal values in all processes.
+    """Return a string that is the same for equal values in every process.
 
-    The few values whose pickles differ between processes have a different string in each process.
+    A few values have pickles that differ between processes; their strings then differ too.
     """
     try:
         return _stable(value, payload)
@@ -176,5 +176,5 @@ def _stable(value: Any, payload: Payload) -> str:
 
 
 def _is_value(member: object) -> bool:
-    """Return whether a member of a class is a value, not code; the digest of the code covers code."""
+    """Return whether a class member is a value rather than code, which the code's digest covers."""
     return not (callable(member) or hasattr(member, "__get__"))

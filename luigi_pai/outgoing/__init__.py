@@ -1,1 +1,1 @@
-"""Selects the files that leave this machine: which files of a folder are sent, and which never are."""
+"""Selects the files that leave this machine: which files in a folder are sent, and which never are."""

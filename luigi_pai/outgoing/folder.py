@@ -1,4 +1,4 @@
-"""Selects the files of a folder to send, for both uploads and the packages of a PaiPythonTask."""
+"""Selects the files in a folder to send, for uploads and for a PaiPythonTask's packages."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 OURS = ".luigi-pai-"
-"""The prefix of files that this package itself keeps in folders. These files are not sent."""
+"""The prefix of files that this package keeps in folders for itself. These files are not sent."""
 CACHES = ("__pycache__/", "*.pyc", ".venv/")
-"""Rules for files that nobody needs, so they are not sent. Rules in the ignore file can override them."""
+"""Rules for files that nobody needs, which are not sent. The ignore file can override these rules."""
 
 _IGNORE_FILE = ".paiignore"
 _FOLDER_MATCHED = "ps_d"  # the group in pathspec's regular expressions that matches the "/" after a folder
@@ -28,12 +28,12 @@ _FOLDER_MATCHED = "ps_d"  # the group in pathspec's regular expressions that mat
 
 @dataclass(frozen=True)
 class Contents:
-    """The content of a folder to send.
+    """A folder's content to send.
 
     Attributes:
-        files: Name -> file. A name is a path relative to the folder, with ``/``; ``stat()`` is cached.
-        folders: The names of all folders below the folder, parents first.
-        left_out: The names of the files and folders that are never sent because they may contain credentials.
+        files: Name -> file. Names are paths relative to the folder, with ``/``; ``stat()`` is cached.
+        folders: The names of all subfolders, parents first.
+        left_out: The files and folders that are never sent, because they may contain credentials.
         problems: The files that cannot be sent.
     """
 
@@ -46,12 +46,12 @@ class Contents:
 def folder_contents(
     folder: Path, *, caches: Sequence[str] = CACHES, check_name: Callable[[str], Iterable[str]] | None = None
 ) -> Contents:
-    """Return the content of a folder without ignored files and files that are never sent.
+    """Return a folder's content, without ignored files and files that are never sent.
 
     Args:
         folder: The folder's path.
-        caches: Rules for ignored files. The rules of the ignore file in the folder are added to them.
-        check_name: A function that yields the reasons why a file or folder with a given name cannot be sent.
+        caches: Rules for ignored files. The rules in the folder's ignore file are added to them.
+        check_name: A function that yields why a file or folder with a given name cannot be sent.
     """
     found = Contents()
     never = NeverSent()
@@ -60,7 +60,7 @@ def folder_contents(
         return found
     try:
         ignored = _ignored(folder, caches)
-    except (OSError, ValueError) as error:  # ValueError: the file is not UTF-8, or has an invalid rule
+    except (OSError, ValueError) as error:  # ValueError: the file is not UTF-8, or contains an invalid rule
         found.problems.append(Problem(_IGNORE_FILE, str(error)))
         return found
     root = folder.resolve()
@@ -69,7 +69,7 @@ def folder_contents(
 
 
 def shown(name: str) -> str:
-    """Return a printable form of a name."""
+    """Return a name in printable form."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
@@ -82,9 +82,9 @@ class _Walk:
     found: Contents
 
     def walk(self, above: str, way: tuple[Path, ...]) -> None:
-        """Add the content of a folder and its subfolders to ``found``.
+        """Add the contents of a folder and its subfolders to ``found``.
 
-        ``above`` is the folder's name with a final ``/``. ``way`` contains the resolved folders on its path.
+        ``above`` is the folder's name with a trailing ``/``. ``way`` has the resolved folders on its path.
         """
         try:
             entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
@@ -93,7 +93,7 @@ class _Walk:
             return
         for entry in entries:
             name = f"{above}{entry.name}"
-            # os.path.isdir() is False for a broken link, and slow for 10,000 files
+            # os.path.isdir() is False for a broken link, but too slow to call for 10,000 files
             is_folder = os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir()  # noqa: PTH112
             if entry.name.startswith(OURS) or name == _IGNORE_FILE:
                 continue
@@ -114,7 +114,7 @@ class _Walk:
                 self.found.files[name] = entry
 
     def _has_credentials(self, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
-        """Return whether a file contains credentials, or a link leads to a file that is never sent."""
+        """Return whether a file contains credentials, or is a link to a file that is never sent."""
         if entry.is_symlink() and leads_to_listed(Path(entry.path).resolve().relative_to(self.root)):
             return True
         return not is_folder and self.never.has_credentials(entry)
@@ -127,11 +127,11 @@ class _Walk:
             yield "its name is not UTF-8"
 
     def _access_problems(self, entry: os.DirEntry[str], way: tuple[Path, ...]) -> Iterator[str]:
-        """Yield the reason why an entry of a folder cannot be sent. Also caches ``entry.stat()``."""
+        """Yield why a folder's entry cannot be sent. Also caches ``entry.stat()``."""
         try:
             entry.stat()
         except OSError as error:
-            yield "it is a link that leads nowhere" if entry.is_symlink() else f"{error.strerror}"
+            yield "it is a broken link" if entry.is_symlink() else f"{error.strerror}"
             return
         path = Path(entry.path)
         goal = path.resolve() if entry.is_symlink() else path
@@ -146,8 +146,8 @@ class _Walk:
 
 
 def _ignored(folder: Path, caches: Sequence[str]) -> GitIgnoreSpec:
-    """Return the rules for ignored files: the built-in rules, followed by the rules of the ignore file."""
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415  needed only where a folder is sent
+    """Return the rules for ignored files: the built-in rules, then the ignore file's rules."""
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415  needed only to send a folder
 
     file = folder / _IGNORE_FILE
     lines = file.read_text("utf-8").splitlines() if os.path.lexists(file) else []
@@ -157,10 +157,10 @@ def _ignored(folder: Path, caches: Sequence[str]) -> GitIgnoreSpec:
 def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
     """Return whether a file or folder is ignored. The last rule that matches its name decides.
 
-    ``name`` ends with ``/`` for a folder. In pathspec, a rule that matches a folder also matches everything
-    below it. As in git, such a match does not count here, because the walk has already checked the folder. So
-    with the rules ``*``, ``!*/``, ``!*.py``, the file ``a/b.py`` is sent, but ``a/c`` is not. (The methods of
-    GitIgnoreSpec are not used: since pathspec 1.0, they ignore the folder ``a/`` under these rules.)
+    A folder's ``name`` ends with ``/``. In pathspec, a rule that matches a folder also matches everything
+    below it. As in git, such a match does not count here, because the walk has already checked the folder.
+    With the rules ``*``, ``!*/``, ``!*.py``, therefore, ``a/b.py`` is sent, but ``a/c`` is not. (Do not use
+    GitIgnoreSpec's methods: since pathspec 1.0, they ignore the folder ``a/`` under these rules.)
     """
     deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
     return bool(deciding and deciding[-1])

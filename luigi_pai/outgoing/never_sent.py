@@ -1,7 +1,7 @@
-"""The files and folders that are never sent from this machine, because they may contain credentials.
+"""Finds the files and folders that are never sent, because they may contain credentials.
 
-Other users of a cluster can read the commands of jobs and usually also the files on it. So no rule in
-.paiignore can include these files.
+A cluster's other users can read the commands of jobs and usually also the files on the cluster. Therefore no
+rule in .paiignore can include these files.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_SHOWN = 10  # number of names that a summary shows
+_SHOWN = 10  # names in a summary
 
 # A name is listed here if a widely used tool reads credentials from the file or keeps them in the folder, and
 # the name has no other use. Users of similar tools expect this: npm never publishes .git, .hg, .svn and
-# .npmrc, and vsce refuses .env and files with private keys. Names with many uses (secrets.yaml, config.json,
-# x.env) are not listed; use .paiignore for them. Public halves of keys (id_rsa.pub) and certificates are
-# sent. Names are compared in lower case, like on the disk of a Mac.
+# .npmrc, and vsce rejects .env and files with private keys. Names with many uses (secrets.yaml, config.json,
+# x.env) are not listed; use .paiignore for them. Public keys (id_rsa.pub) and certificates are sent. Names
+# are compared in lower case, because file names on a Mac are case-insensitive.
 _NAMES = {
-    *(".git", ".hg", ".svn", ".gitconfig", ".git-credentials"),  # remotes can have a token in their URL
+    *(".git", ".hg", ".svn", ".gitconfig", ".git-credentials"),  # remote URLs can contain a token
     *(".npmrc", ".pypirc", ".netrc", "_netrc"),  # requests reads .netrc
     *("client.cfg", "luigi.cfg", "luigi.toml"),  # Luigi, and therefore this package
     *(".ssh", ".gnupg", "id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
@@ -37,19 +37,19 @@ _NAMES = {
     *(".dockercfg", "kubeconfig", ".htpasswd", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf"),
     *(".password-store", ".vault-token", "kaggle.json"),
 }
-_PLACES = {  # names that indicate credentials only in a folder with this name
+_PLACES = {  # names that indicate credentials only inside a folder with this name
     *(".config/gcloud", ".config/gh", ".docker/config.json", ".kube/config", ".streamlit/secrets.toml"),
     *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".huggingface/token"),
 }
-_FOLDERS = {  # every file in these folders, even if the user passes its path
+_FOLDERS = {  # every file in these folders, even if the user passes its path directly
     *(".git", ".hg", ".svn", ".ssh", ".gnupg", ".aws", ".azure", ".password-store"),
     *(".config/gcloud", ".config/gh"),
 }
-_STARTS = (".env", "krb5cc_")  # .env.local, .envrc and the like; a Kerberos ticket
+_STARTS = (".env", "krb5cc_")  # .env.local, .envrc and so on; Kerberos tickets
 _SUFFIXES = (".keytab", ".kdbx", ".p12", ".pfx", ".ppk")  # Kerberos, KeePass, PKCS #12, PuTTY
 _COPIES = ("~", "#", ".bak", ".old", ".orig", ".save", ".swp", ".swo")  # copies that editors and people leave
 
-# This many bytes of all files are read, because a key can have any name; a key of 16,384 bits has 13 kB. For
+# This many bytes of every file are read, because a key can have any name; a 16,384-bit key is 13 kB. For
 # 10,000 files of 700 bytes, this takes 0.1 s, and the rest of the walk takes 0.3 s.
 _READ = 16 * 1024
 _KEY = rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY"
@@ -57,26 +57,26 @@ _STARTS_AS_KEY = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:%b|---- BEGIN SSH2 [A-Z ]*PRIVATE KEY|PuTTY-User-Key-File-)" % _KEY
 )
 _HAS_KEY = re.compile(rb'^%b|"private_key"\s*:\s*"%b' % (_KEY, _KEY), re.MULTILINE)
-_WITH_KEYS = (".pem", ".key", ".crt", ".cer", ".json")  # a key may follow a certificate, or be in JSON
+_WITH_KEYS = (".pem", ".key", ".crt", ".cer", ".json")  # a key may follow a certificate, or be inside JSON
 _ASSIGNMENT = re.compile(
     rb"^[ \t]*(?:export )?[\"']?[\w.-]*(?:password|passwd|token|secret)[\"']?[ \t]*[=:][ \t]*(.*\S)",
     re.MULTILINE | re.IGNORECASE,
 )
 
-_NAMED = "a file or folder of this name may contain credentials"
-_ANYWAY = "; to send it anyway, copy it to another name"
-_CONFIGURATION = "it is a configuration file of Luigi"
+_NAMED = "a file or folder with this name may contain credentials"
+_ANYWAY = "; to send it anyway, copy it under another name"
+_CONFIGURATION = "it is a Luigi configuration file"
 _PRIVATE_KEY = "it contains a private key"
-_COPIED = "it contains a password or token of Luigi's configuration"
+_COPIED = "it contains a password or token from Luigi's configuration"
 _INSTEAD = (
     "; give credentials to a job as secrets of the job protocol, or as a PRIVATE parameter of a PaiPythonTask"
 )
 
 
 class NeverSent:
-    """Recognizes the files that are never sent, by their name, identity and content.
+    """Recognizes files that are never sent by their name, identity and content.
 
-    It uses Luigi's configuration at the time of its construction.
+    It reads Luigi's configuration when it is constructed.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class NeverSent:
         self._secrets = {_unquoted(os.fsencode(secret)) for secret in configured_secrets()} - {b""}
 
     def problem(self, passed: Path) -> str:
-        """Return why a file or folder that the user passes is never sent; empty if it may be sent.
+        """Return why a file or folder that the user passed is never sent; empty if it may be sent.
 
         If ``passed`` is a link, the rules also apply to its target.
         """
@@ -110,7 +110,7 @@ class NeverSent:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123  half the time of a Path
                 start = file.read(_READ)
         except OSError:
-            return ""  # sending it will also raise this error
+            return ""  # sending the file will raise the same error
         if _STARTS_AS_KEY.match(start):
             return _PRIVATE_KEY
         if b"PRIVATE KEY" in start and str(path).lower().endswith(_WITH_KEYS) and _HAS_KEY.search(start):
@@ -122,13 +122,13 @@ class NeverSent:
 
 
 def is_listed(path: str) -> bool:
-    """Return whether the last name of a path, FOLDER/NAME, is one that is never sent."""
+    """Return whether a path FOLDER/NAME ends in a name that is never sent."""
     folder, _, name = path.lower().rpartition("/")
     names = [name]
     for end in _COPIES:
         if name.endswith(end):
             original = name.removesuffix(end)
-            names += (original, original[1:])  # also of .NAME.swp and #NAME#
+            names += (original, original[1:])  # also for .NAME.swp and #NAME#
     return any(
         each in _NAMES
         or each.startswith(_STARTS)
@@ -139,12 +139,12 @@ def is_listed(path: str) -> bool:
 
 
 def leads_to_listed(path: Path) -> bool:
-    """Return whether any name in a relative path is one that is never sent."""
+    """Return whether any name in a relative path is never sent."""
     return any(map(is_listed, _with_folders(path)))
 
 
 def summary_of_left_out(names: Sequence[str]) -> str:
-    """Return a summary of the files and folders that were not sent; empty if there are none."""
+    """Summarize the files and folders that were not sent; empty if there are none."""
     if not names:
         return ""
     more = len(names) - _SHOWN
@@ -153,12 +153,12 @@ def summary_of_left_out(names: Sequence[str]) -> str:
 
 
 def log_left_out(folder: str, names: Sequence[str]) -> None:
-    """Log which files and folders of a folder were not sent."""
+    """Log which files and folders in a folder were not sent."""
     logger.info("%s: %s", printable(folder), summary_of_left_out(names))
 
 
 def _with_folders(path: Path) -> Iterator[str]:
-    """Yield each name in a path in lower case with the name of its folder: FOLDER/NAME."""
+    """Yield each name in a path, in lower case, with its folder's name: FOLDER/NAME."""
     parts = [part.lower() for part in path.parts]
     return (f"{folder}/{name}" for folder, name in zip(["", *parts], parts, strict=False))
 

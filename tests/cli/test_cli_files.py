@@ -193,13 +193,13 @@ def test_the_configuration_that_luigi_takes(as_process, home, tmp_path):
     good = (tmp_path / "luigi.cfg").rename(tmp_path / "good.cfg")
     (tmp_path / "luigi.cfg").write_text("no section\n")
     said = as_process("ls", "/", expect=2).stderr
-    assert said.startswith("luigi-pai ls: luigi.cfg cannot be read: luigi.cfg, line 1: this is in no section")
+    assert said.startswith("luigi-pai ls: luigi.cfg cannot be read: luigi.cfg, line 1: this line is not in")
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\nwebhdfs_url = http://127.0.0.1:9\n")
     (tmp_path / "data.csv").write_text("1,2\n")
     as_process("put", "data.csv", f"{home}/", LUIGI_CONFIG_PATH=str(good))
     refused = as_process("put", "good.cfg", f"{home}/", LUIGI_CONFIG_PATH=str(good), expect=1)
     assert (
-        "good.cfg: it is never sent: it is a configuration file of Luigi; give credentials" in refused.stderr
+        "good.cfg: it is never sent: it is a Luigi configuration file; give credentials" in refused.stderr
     )
 
 

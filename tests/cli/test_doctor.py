@@ -47,7 +47,7 @@ def test_all_is_well(pai_command, dialect):
     lines = pai_command("doctor").stdout.splitlines()
     assert [line for line in lines if line.startswith("fail")] == []
     text = "\n".join(lines)
-    assert "login: as admin; the token lives " in text
+    assert "login: as admin; the token expires in " in text
     assert "clock: agrees with the server's" in text
     assert "hdfs: wrote, claimed, renamed, read and removed a file in /tmp" in text
     assert f"API {dialect}" in text
@@ -123,5 +123,5 @@ def test_a_job_that_sees_other_files(storage_pai, pai_command, settings, tmp_pat
     settings(**storage_pai.luigi_section, storage_path=tmp_path, poll_min=0.05)
     text = pai_command("doctor", "--job", "python:3", expect=1).stdout
     assert "fail  storage: job luigi-pai-doctor-" in text
-    assert "does not see the files of this machine" in text
+    assert "does not see the files written by this machine" in text
     assert [*tmp_path.iterdir()] == []

@@ -80,7 +80,7 @@ def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys, monkey
             "utf-8-sig",
             " starts with a byte order mark (BOM); save it as UTF-8 without BOM",
         ),
-        ("password = x\n", "utf-8", ", line 1: this is in no section; write [OpenPai] above it"),
+        ("password = x\n", "utf-8", ", line 1: this line is not in a section; write [OpenPai] above it"),
         ("[OpenPai]\nhidden\n", "utf-8", ", line 2: this is not key = value"),
     ],
 )

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-WARNING = "warning: this OpenPAI has no tags (1.3 and later): --tag finds no job"
+WARNING = "warning: this OpenPAI does not support tags (1.3 and later do), so --tag finds no jobs"
 
 
 @pytest.mark.parametrize(("release", "warns"), [("0.7.1", True), ("1.0.1", True), ("1.8.0", False)])

@@ -65,7 +65,7 @@ def test_a_job_with_a_number_out_of_range_is_not_submitted_again(add, pai_comman
     add("1.8.0", ends_as="FAILED", exit_code=1)
     monkeypatch.setattr("luigi_pai.api.cluster.Cluster.config", lambda *_: {"jobName": math.inf})
     text = pai_command("submit", "--like", "train", expect=1).stderr
-    assert text.startswith("luigi-pai submit: job train as the server sends it is not a job: ")
+    assert text.startswith("luigi-pai submit: the server's copy of job train is not a valid job: ")
 
 
 @pytest.mark.parametrize("release", RELEASES)

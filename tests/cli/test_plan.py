@@ -237,7 +237,7 @@ def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(run, name):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("password = hidden", "line 1: this is in no section"),
+        ("password = hidden", "line 1: this line is not in a section"),
         ("[core]\nno_lock = hidden", "parsing the default value of 'no_lock'"),
     ],
 )

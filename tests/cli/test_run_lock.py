@@ -90,7 +90,7 @@ def test_the_same_command_in_the_same_folder(start, end, tmp_path, temporary):
     wait_until((tmp_path / "here" / "began").exists)
     text = end(start("here"), expect=4)
     assert re.search(r"Pid\(s\) \{\d+\} already running", text)
-    assert "this command already runs in this folder, as the process above. Wait for it, or end it" in text
+    assert "the process above is already running this command in this folder. Wait for it, or end it" in text
     assert "Pid(s)" not in end(start("there"), folder="there"), "the same words are another pipeline there"
     assert first.poll() is None
     assert "Pid(s)" not in end(start("here", "--no-lock"))
@@ -147,7 +147,7 @@ def test_a_folder_that_is_not_this_users_alone_is_not_used(start, end, temporary
     if kind == "another user's":
         os.chown(folder, OTHER, OTHER)
     assert end(start("here"), expect=2) == (
-        f"luigi-pai run: there is no lock: {folder} {why}. Remove it, set TMPDIR to another folder, "
+        f"luigi-pai run: cannot lock this run: {folder} {why}. Remove it, set TMPDIR to another folder, "
         "or add --no-lock\n"
     )
     if kind == "open":

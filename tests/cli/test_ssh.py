@@ -188,7 +188,7 @@ def test_the_exit_code_is_that_of_ssh(code, ssh, pai_command):
 def test_no_ssh_on_this_machine(tmp_path, monkeypatch, pai_command):
     monkeypatch.setenv("PATH", str(tmp_path))
     said = pai_command("ssh", "train", expect=2).stderr
-    assert said == "luigi-pai ssh: there is no ssh on this machine's PATH: install OpenSSH's client\n"
+    assert said == "luigi-pai ssh: there is no ssh on this machine's PATH: install the OpenSSH client\n"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -207,7 +207,7 @@ def test_a_refusal(case, rest, ssh, pai_command):
     for words, (code, message) in case["refused"].items():
         said = pai_command(*shlex.split(words), expect=code).stderr
         assert message in said
-        assert said.startswith("luigi-pai ssh") or "is not the name of a user" in said
+        assert said.startswith("luigi-pai ssh") or "is not a user name" in said
         assert "secret" not in said
     assert ssh.was_called is None
 
@@ -253,7 +253,7 @@ def test_the_configuration_of_ssh(tmp_path, pai_command, monkeypatch):
     assert pai_command("ssh-config", "train", "--key", "train key").stdout == said.stdout
     key.write_text("mine")
     refused = pai_command("ssh-config", "train", "--key", "train key", expect=2).stderr
-    assert "train key exists with other content: name a new file" in refused
+    assert "train key already exists with different content: choose a new file" in refused
     assert key.read_text() == "mine"
     refused = pai_command("ssh-config", "train", "--key", "none/key", expect=2).stderr
     assert "none/key cannot be written: No such file or directory" in refused
@@ -381,13 +381,13 @@ def test_a_plugin_for_some_roles(run, local_pai_v2, ssh, pai_command):
     name = run([{**USER_SSH, "taskroles": ["worker"]}])
     assert sorted(ports(local_pai_v2, name)) == ["worker/0", "worker/1"]
     said = pai_command("ssh", name, "other/0", expect=1).stderr
-    assert said == f"luigi-pai ssh: job {name} has ssh in the tasks of worker only\n"
+    assert said == f"luigi-pai ssh: job {name} has ssh only in the tasks of worker\n"
     assert ssh.was_called is None
 
 
 def test_a_job_in_the_queue(run, ssh, pai_command):
     name = run([USER_SSH], waits=True)
-    assert "does not run yet" in pai_command("ssh", name, "worker/0", expect=1).stderr
+    assert "is not running yet" in pai_command("ssh", name, "worker/0", expect=1).stderr
     assert ssh.was_called is None
 
 

@@ -175,7 +175,7 @@ def test_the_address_of_a_page_stands_for_its_job(pai_command, settings):
     settings(api_version="v2")
     other = "http://portal/job-detail.html?username=berta&jobName=x"
     assert "is a job of berta" in pai_command("status", other, expect=2).stderr
-    assert "is not the page of a job" in pai_command("status", "http://portal/list.html", expect=2).stderr
+    assert "is not a job's page" in pai_command("status", "http://portal/list.html", expect=2).stderr
 
 
 def test_an_address_without_a_server_is_exit_code_3(pai_command, settings):

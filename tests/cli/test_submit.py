@@ -117,7 +117,7 @@ def test_a_stored_job_with_secrets_is_not_submitted_with_asterisks(pai_command, 
     stored = tmp_path / "stored.yaml"
     stored.write_text(result.stdout)
     refused = pai_command("submit", str(stored), "--name", f"{name}-b", expect=2).stderr
-    assert f"{stored} has ****** instead of secrets: fill them in" in refused
+    assert f"{stored} contains ****** instead of secrets: fill them in" in refused
 
 
 @on_v2
@@ -140,7 +140,7 @@ def test_the_stored_job_of_a_point_is_its_own_part_of_the_shared_job(pai_command
 def test_a_used_name_is_one_sentence_of_the_server_and_one_of_ours(pai_command, job_file, name):
     pai_command("submit", job_file(name))
     said = pai_command("submit", job_file(name), expect=1).stderr
-    assert re.search(rf"{name}'? already exists; a name cannot be reused; choose another name", said)
+    assert re.search(rf"{name}'? already exists; names cannot be reused; choose another name", said)
 
 
 @both
@@ -159,15 +159,15 @@ def test_set_of_one_word_is_a_parameter_that_is_used_or_a_field(pai_command, job
     config = here.config(name)
     assert (config["parameters"], config["jobRetryCount"]) == ({"word": "bye", "more": "x"}, 2)
     unused = pai_command("submit", path, "--set", "word=bye", "--name", f"{name}-c", expect=1).stderr
-    assert f"warning: --set word: no part of {path} has <% $parameters.word %>" in unused
+    assert f"warning: --set word: nothing in {path} uses <% $parameters.word %>" in unused
     wrong = pai_command("submit", path, "--set", "words=bye", "--name", f"{name}-b", expect=2).stderr
-    assert wrong.endswith(f"--set words: {path} uses no parameter words; did you mean word?\n")
+    assert wrong.endswith(f"--set words: {path} does not use a parameter words; did you mean word?\n")
     wrong = pai_command("submit", path, "--set", "epochs=9", "--name", f"{name}-b", expect=2).stderr
-    assert wrong.endswith(f"--set epochs: {path} uses no parameter epochs; it has word\n")
+    assert wrong.endswith(f"--set epochs: {path} does not use a parameter epochs; it has word\n")
     bare = Path(path).with_name("bare.yaml")
     bare.write_text(Path(path).read_text().replace("parameters: {word: hello}\n", ""))
     wrong = pai_command("submit", str(bare), "--set", "epochs=9", expect=2).stderr
-    assert wrong.endswith(f"--set epochs: {bare} uses no parameter epochs; it has none\n")
+    assert wrong.endswith(f"--set epochs: {bare} does not use a parameter epochs; it has none\n")
 
 
 @on_v2

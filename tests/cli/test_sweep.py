@@ -139,7 +139,7 @@ def test_its_jobs_are_stopped(pai_command, tmp_path, here, name):
     assert "2 jobs match; use --yes" in pai_command("sweep", folder, "--stop", expect=2).stderr
     lines = pai_command("sweep", folder, "--stop", "--yes").stdout.splitlines()
     assert sorted(lines) == [f"{name}-1: STOPPED", f"{name}-2__attempt2: STOPPED"]
-    assert pai_command("sweep", folder, "--stop").stderr == "no job of the sweep is waiting or running\n"
+    assert pai_command("sweep", folder, "--stop").stderr == "none of its jobs are waiting or running\n"
     assert not here.job(f"{name}-other").status().finished
     here.stop(f"{name}-other")
 
@@ -166,14 +166,14 @@ def test_failures_that_were_tolerated_run_again(pai, pai_command, tmp_path, monk
     Study(tolerance=2).run()
     pai.plan = {}
     told = pai_command("sweep", "./results", "--retry").stdout
-    assert told == "the next run of the sweep submits 2 failed points again\n"
+    assert told == "the sweep's next run will submit 2 failed points again\n"
     assert not Study(tolerance=2).complete()
     Study(tolerance=2).run()
     assert sorted(name for name in pai.posts() if "attempt" in name) == [
         "train-0.1-16__attempt2",
         "train-0.1-32__attempt2",
     ]
-    assert pai_command("sweep", "./results", "--retry").stdout == "no point has failed\n"
+    assert pai_command("sweep", "./results", "--retry").stdout == "no point failed\n"
     assert Study().complete()
 
 

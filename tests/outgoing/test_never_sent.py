@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CASES = cases("never_sent")
-ANYWAY = "it is never sent: a file or folder of this name may contain credentials; to send it anyway, copy it"
+ANYWAY = "it is never sent: a file or folder with this name may contain credentials; to send it anyway, copy it"
 
 
 def write(folder: Path, *names: str, text: str = "x") -> Path:
@@ -124,7 +124,7 @@ def test_a_file_or_folder_that_is_named(project, name, through_link):
         (project / "plain").symlink_to(place)
         place = project / "plain"
     with pytest.raises(
-        TransferError, match=f"{re.escape(str(place))}: {ANYWAY} to another name; give creden"
+        TransferError, match=f"{re.escape(str(place))}: {ANYWAY} under another name; give creden"
     ):
         local_tree(place, "plain")
 
@@ -139,7 +139,7 @@ def test_a_named_file_with_credentials_in_it(project, settings, text, why):
 def test_a_configuration_that_is_named(project, monkeypatch):
     monkeypatch.setenv("LUIGI_CONFIG_PATH", str(project / "train.py"))
     with pytest.raises(
-        TransferError, match=r"train\.py: it is never sent: it is a configuration file of Luigi"
+        TransferError, match=r"train\.py: it is never sent: it is a Luigi configuration file"
     ):
         local_tree(project / "train.py", "train.py")
 

@@ -169,12 +169,12 @@ def test_a_module_that_is_never_sent(package, tmp_path, monkeypatch, kind):
         (tmp_path / "site" / "settings_of_luigi.py").write_text("password = 1\n")
         monkeypatch.setenv("LUIGI_CONFIG_PATH", str(tmp_path / "site" / "settings_of_luigi.py"))
         text = refused("settings_of_luigi")
-        assert "settings_of_luigi.py: it is never sent: it is a configuration file of Luigi; give" in text
+        assert "settings_of_luigi.py: it is never sent: it is a Luigi configuration file; give" in text
     else:
         package.rename(hidden := tmp_path / "site" / ".ssh")
         (tmp_path / "site" / "sentpkg").symlink_to(hidden)
         text = refused("sentpkg")
-        assert "sentpkg: it is never sent: a file or folder of this name may contain credentials; to" in text
+        assert "sentpkg: it is never sent: a file or folder with this name may contain credentials; to" in text
 
 
 @pytest.mark.parametrize("name", ["sys", "no_such", "", "a.b", "__main__", "namespaced"])

@@ -62,11 +62,11 @@ def test_uploads_have_their_sizes(payload):
         "code    /Data/code      1      1,200",
         "",
     ]
-    assert payload("sends", "PayloadBare") == "PayloadBare() sends only its job, see luigi-pai render\n"
+    assert payload("sends", "PayloadBare") == "PayloadBare() sends only its job: see luigi-pai render\n"
 
 
 def test_what_cannot_be_sent_is_an_error(payload):
     text = payload("sends", "PayloadLeaking", "--rate", "0.1", expect=1)
     assert "work() contains the value of the private parameter key" in text
     assert "s3cret" not in text
-    assert "PayloadProtocol of sends is not a PaiTask" in payload("sends", "PayloadProtocol", expect=2)
+    assert "PayloadProtocol in sends is not a PaiTask" in payload("sends", "PayloadProtocol", expect=2)
