@@ -198,9 +198,7 @@ def test_the_configuration_that_luigi_takes(as_process, home, tmp_path):
     (tmp_path / "data.csv").write_text("1,2\n")
     as_process("put", "data.csv", f"{home}/", LUIGI_CONFIG_PATH=str(good))
     refused = as_process("put", "good.cfg", f"{home}/", LUIGI_CONFIG_PATH=str(good), expect=1)
-    assert (
-        "good.cfg: it is never sent: it is a Luigi configuration file; give credentials" in refused.stderr
-    )
+    assert "good.cfg: it is never sent: it is a Luigi configuration file; give credentials" in refused.stderr
 
 
 @pytest.mark.parametrize("how", ["put", "get"])

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CASES = cases("never_sent")
-ANYWAY = "it is never sent: a file or folder with this name may contain credentials; to send it anyway, copy it"
+ANYWAY = (
+    "it is never sent: a file or folder with this name may contain credentials; to send it anyway, copy it"
+)
 
 
 def write(folder: Path, *names: str, text: str = "x") -> Path:
@@ -138,9 +140,7 @@ def test_a_named_file_with_credentials_in_it(project, settings, text, why):
 
 def test_a_configuration_that_is_named(project, monkeypatch):
     monkeypatch.setenv("LUIGI_CONFIG_PATH", str(project / "train.py"))
-    with pytest.raises(
-        TransferError, match=r"train\.py: it is never sent: it is a Luigi configuration file"
-    ):
+    with pytest.raises(TransferError, match=r"train\.py: it is never sent: it is a Luigi configuration file"):
         local_tree(project / "train.py", "train.py")
 
 

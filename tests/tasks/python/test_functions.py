@@ -109,9 +109,7 @@ def test_map_has_a_job_for_each_element(cluster, settings_of_call, run_id, caplo
     )
     assert [job.result()["scaled"] for job in jobs] == [8, 11, 11]
     assert jobs[1] is jobs[2]
-    assert (
-        "map(scaled): 1 of 3 calls equal an earlier call, and share its job and result;" in caplog.text
-    )
+    assert "map(scaled): 1 of 3 calls equal an earlier call, and share its job and result;" in caplog.text
     assert {job.name for job in jobs} == {each.name for each in cluster.list() if each.name in str(jobs)}
     assert cluster.map(scaled, [], **settings_of_call) == []
 

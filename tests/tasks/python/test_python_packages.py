@@ -174,7 +174,9 @@ def test_a_module_that_is_never_sent(package, tmp_path, monkeypatch, kind):
         package.rename(hidden := tmp_path / "site" / ".ssh")
         (tmp_path / "site" / "sentpkg").symlink_to(hidden)
         text = refused("sentpkg")
-        assert "sentpkg: it is never sent: a file or folder with this name may contain credentials; to" in text
+        assert (
+            "sentpkg: it is never sent: a file or folder with this name may contain credentials; to" in text
+        )
 
 
 @pytest.mark.parametrize("name", ["sys", "no_such", "", "a.b", "__main__", "namespaced"])
