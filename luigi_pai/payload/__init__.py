@@ -1,1 +1,1 @@
-"""The code and values that a PaiPythonTask sends to its containers: ``work`` and everything it uses."""
+"""Packs what a PaiPythonTask sends to its containers: ``work``, and the code and values that it uses."""

@@ -1,6 +1,6 @@
-"""``__main__`` of the payload: runs ``work`` in the container, which has no luigi.
+"""The payload's ``__main__``: runs ``work`` in the container, which does not have luigi.
 
-It starts on any Python 3, so that it can report that the image has another Python than the submitter.
+It runs on any Python 3, so that it can report an image whose Python differs from the submitter's.
 """
 
 import base64
@@ -23,25 +23,25 @@ if MYPY:  # to type checkers this is true
     from typing import Any
 
 WRONG_PYTHON, MISSING_MODULE = 121, 122
-"""The exit codes if the image has another minor version of Python, and if it has no such module."""
+"""Exit codes: the image has a different minor version of Python; the image lacks a module."""
 
 VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
-"""Environment variables with a task's pickled values and its pickled secrets, in base64."""
+"""Environment variables with the task's pickled values and pickled secrets, in base64."""
 
 RESULT = "result: "
-"""Prefix of the log line that has the result."""
+"""Prefix of the log line that contains the result."""
 
 CALLER = "<luigi_pai>"
-"""File name of the code that calls a user's function, which tracebacks leave out."""
+"""File name of the code that calls the user's function; tracebacks omit this code."""
 
 LARGEST_METRICS = 64 * 2**20
 """Maximum size of ``metrics.json`` in bytes."""
 
-_LONGEST = 10000  # maximum length of a result in the log, because only the log's last 16 KB are read
+_LONGEST = 10000  # longest result in the log, because only the log's last 16 KB are read
 
 
 class Task:
-    """``self`` in the container. It has parameters, ``name``, ``pai`` and the attributes that are sent."""
+    """``self`` in the container: has the parameters, ``name``, ``pai`` and the attributes that were sent."""
 
     def __getattr__(self, name: str) -> "Any":
         raise AttributeError(
@@ -52,7 +52,7 @@ class Task:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles a payload, which refers to the classes of the task by their indexes in ``classes``."""
+    """Unpickles a payload, which refers to the task's classes by their indexes in ``classes``."""
 
     classes: "list[Any]" = []  # noqa: RUF012  a process has one task
 
@@ -61,7 +61,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def main(file: str) -> int:
-    """Run the task of a payload file; return the exit code."""
+    """Run the task in a payload file; return the exit code."""
     with zipfile.ZipFile(file) as archive:
         about = json.loads(archive.read("task.json").decode("utf-8"))
         method = archive.read("work.pickle")
@@ -76,16 +76,16 @@ def main(file: str) -> int:
         _run(_loaded(about["classes"], method), about["function"])
     except ModuleNotFoundError as error:
         _show(error)
-        advice = "this image has no module {!r}: choose one that has it, or send it along, packages = [{!r}]"
+        advice = "this image has no module {!r}: use an image that has it, or send it with packages = [{!r}]"
         _log(advice.format(error.name, str(error.name).partition(".")[0]))
         return MISSING_MODULE
     except Exception as error:  # noqa: BLE001  the user's
         _show(error)
         if isinstance(error, pickle.PicklingError):
-            advice = "put it into a module, and send that in packages"
+            advice = "move the function to a module, and send the module with packages"
             _log("multiprocessing imports the function that it calls: {}".format(advice))
         if isinstance(error, FileNotFoundError) and error.filename:
-            advice = "send files of your machine with uploads to data_dir, and open them in self.pai.data_dir"
+            advice = "send local files with uploads to data_dir, and open them in self.pai.data_dir"
             _log("{!r} is not in the container: {}".format(error.filename, advice))
         return 1
     return 0
@@ -97,7 +97,7 @@ def _loaded(described: "list[Any]", method: bytes) -> "Any":
 
     sys.modules["pai_runtime"] = pai
     classes = _Unpickler.classes = [None] * len(described)
-    for index in reversed(range(len(described))):  # make bases first; in an MRO they are last
+    for index in reversed(range(len(described))):  # create bases first; they are last in an MRO
         name, bases = described[index]
         classes[index] = types.new_class(name, tuple(Task if base < 0 else classes[base] for base in bases))
     attributes, sources = _loads(method)
@@ -105,7 +105,7 @@ def _loaded(described: "list[Any]", method: bytes) -> "Any":
         for key, value in members.items():
             setattr(kind, key, value)
             getattr(type(value), "__set_name__", lambda *_: None)(value, kind, key)
-    for path, first, part in sources:  # so that tracebacks show lines of files that are not in the container
+    for path, first, part in sources:  # for tracebacks: the container does not have these files
         lines: "list[str]" = linecache.cache.setdefault(path, (0, None, [], path))[2]  # type: ignore[misc]
         lines.extend(["\n"] * (first - 1 + len(part) - len(lines)))
         lines[first - 1 : first - 1 + len(part)] = part
@@ -128,7 +128,7 @@ def _run(task: "Any", function: str) -> None:
         message = "work() of {} returned {}: return a dict, such as {{'accuracy': 0.97}}"
         raise TypeError(message.format(type(task).__name__, type(result).__name__))
     here = task.pai.current()
-    if result is None or here.index:  # only the first task reports the result
+    if result is None or here.index:  # only the first instance reports the result
         return
     whole = result.get("result") if function else result
     body = json.dumps(result, default=functools.partial(_json_value, called, whole, is_strict=bool(function)))
@@ -151,7 +151,7 @@ def _run(task: "Any", function: str) -> None:
 def _json_value(called: str, whole: "Any", value: "Any", *, is_strict: bool) -> "Any":
     """Return a set or an array as a list, a number of numpy or torch as a number, anything else as a string.
 
-    If ``is_strict``, anything else is a TypeError. It names the key that the ``whole`` result has for it.
+    If ``is_strict``, raise a TypeError for anything else, with the value's key in the ``whole`` result.
     """
     import luigi_pai.runtime as pai
 
@@ -173,7 +173,7 @@ def _json_value(called: str, whole: "Any", value: "Any", *, is_strict: bool) -> 
 
 
 def _write_metrics(folder: str, body: str) -> bool:
-    """Write ``metrics.json`` into a folder on HDFS or a storage; return False if the image has no access."""
+    """Write ``metrics.json`` to a folder on HDFS or a storage; return False if the image cannot access it."""
     path = folder[len("file://") :] if folder.startswith("file://") else folder
     if "://" in path and shutil.which("hdfs"):
         command = ["hdfs", "dfs", "-put", "-f", "-", path + "/metrics.json"]
@@ -202,7 +202,7 @@ def _mount_of(path: str) -> str:
 
 
 def _show(error: BaseException) -> None:
-    """Print the traceback without its first frames, which are of this package and, for a result, of json."""
+    """Print the traceback without its first frames, which are in this package or, for a result, in json."""
     sys.stdout.flush()
     frames, ours = error.__traceback__, (__file__, CALLER, json.__file__, json.encoder.__file__)
     while frames is not None and frames.tb_frame.f_code.co_filename in ours:

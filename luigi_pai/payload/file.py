@@ -1,4 +1,4 @@
-"""Payload: the zip that Python runs in the container, with ``work``, cloudpickle, runtime and packages."""
+"""Payload: the zip that Python runs in the container: ``work``, cloudpickle, the runtime and packages."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
     from luigi_pai.payload.secrets import Secrets
 
-_LARGEST = 1_000_000  # bytes of one value in the payload
-_REGISTRY = threading.Lock()  # guards cloudpickle's list of modules, which a sweep's threads share
-_OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes with all parameters, even private ones
+_LARGEST = 1_000_000  # maximum size in bytes of a value in the payload
+_REGISTRY = threading.Lock()  # guards cloudpickle's list of modules, which the threads of a sweep share
+_OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes with all parameters, including private ones
 
 
 @dataclass(frozen=True)
 class SentValue:
-    """A value that travels in clear.
+    """A value that is sent in clear text.
 
     Attributes:
         name: Its name in the code: ``self.rate``, ``Train.classes``, ``TABLE``.
         type: The name of its class.
         size: The size of its pickle in bytes.
-        value: The start of its repr; empty for ``os.environ``, which is the container's own there.
-        place: The code that uses it, ``Train.work (train.py:12)``; empty for a value of the task itself.
+        value: The start of its repr; empty for ``os.environ``, because the container uses its own.
+        place: The code that uses it, ``Train.work (train.py:12)``; empty for the task's own values.
     """
 
     name: str
@@ -55,13 +55,13 @@ class SentValue:
 
 @dataclass(frozen=True)
 class Contents:
-    """The content that is sent with a task's method.
+    """What is sent with a task's method.
 
     Attributes:
-        parts: The compressed size in bytes of each part of the zip file.
+        parts: Each part of the zip file -> its compressed size in bytes.
         functions: The qualified names of the functions that are sent.
-        values: The values that are sent in clear.
-        secrets: The names of the values that are sent as a secret of the job.
+        values: The values that are sent in clear text.
+        secrets: The names of the values that are sent as one of the job's secrets.
     """
 
     parts: Mapping[str, int]
@@ -71,22 +71,22 @@ class Contents:
 
 
 class Payload:
-    """The payload of a class of tasks.
+    """The payload for a task class.
 
     Args:
         kind: The user's class.
         base: Its base class in this package.
         packages: The names of packages and modules to include.
-        secrets: The values that must not be in the payload.
+        secrets: The values that the payload must not contain.
         function: The name of the function for which the class was created; None for a task.
 
     Attributes:
-        field: The name of the method or function in problems and warnings.
+        field: The method's or function's name in problems and warnings.
         reach: The objects that ``work`` uses.
-        problems: The reasons why the payload cannot be sent.
-        packages: The files of the packages, each as its name and a hash of its content, in order.
-        warnings: Modules that the container may not have, and attributes that it does not send back.
-        file: The content of the zip; empty if there are problems.
+        problems: Why the payload cannot be sent.
+        packages: The name of each file in the packages, with a hash of its content, in order.
+        warnings: Modules that the container may not have, and attributes that are not sent back from it.
+        file: The zip's content; empty if there are problems.
         name: The zip's file name, which contains a hash of the content; empty if there are problems.
     """
 
@@ -103,7 +103,7 @@ class Payload:
         self._secrets, self._owner = secrets, "" if function else "self."
         self.file, self.name = b"", ""
         self.warnings = [
-            f"sets self.{name} in {place}, which stays in the container: return it, as in "
+            f"sets self.{name} in {place}, which is not sent back from the container: return it, as in "
             f"return {{{name!r}: {name}}}, and read it with result()"
             for name, place in self.reach.unread()
         ]
@@ -113,8 +113,8 @@ class Payload:
             top = module.partition(".")[0]
             if top not in sent and is_beside(top, script):
                 sent.add(top)
-                use = f"uses {module} in {place}, a module beside {script.name}"
-                self.warnings.append(f"{use}: unless the image has it, send it along, packages = [{top!r}]")
+                use = f"uses {module} in {place}, a module next to {script.name}"
+                self.warnings.append(f"{use}: unless the image has it, send it with packages = [{top!r}]")
         files = dict(package_files(packages, self.problems))
         self.packages = sorted((name, hashlib.sha256(data).hexdigest()) for name, data in files.items())
         if self.packages:
@@ -139,7 +139,7 @@ class Payload:
 
     @property
     def parts(self) -> dict[str, int]:
-        """The compressed size of each part in bytes, the largest first."""
+        """Each part's compressed size in bytes, the largest first."""
         sizes: Counter[str] = Counter()
         with zipfile.ZipFile(io.BytesIO(self.file)) as archive:
             for each in archive.infolist():
@@ -149,7 +149,7 @@ class Payload:
     def pickled(self, values: Mapping[str, Any], *, are_secret: bool = False) -> bytes:
         """Pickle a task's values by name; if a value cannot be sent, add a problem and return no bytes.
 
-        Problems do not quote values that are secret or contain something that must not be sent in clear.
+        Problems never quote values that are secret or contain something that must not be sent in clear text.
         """
         before = len(self.problems)
         for name, value in values.items():
@@ -160,14 +160,14 @@ class Payload:
         return b"" if self.problems[before:] else self.dumps(dict(values))
 
     def shown(self, value: object) -> str:
-        """Return the start of a value's repr; empty if part of it must not be sent in clear."""
+        """Return the start of a value's repr; empty if part of the value must not be sent in clear text."""
         shown = repr(value)
         data = shown.encode("utf-8", "backslashreplace")
         is_open = not (self._secrets.in_value([value, shown]) or self._secrets.in_bytes(data))
         return f"{shown:.60}" if is_open else ""
 
     def _method(self) -> bytes:
-        """Pickle the classes of a task and the source of their functions."""
+        """Pickle a task's classes and the source of their functions."""
         before = len(self.problems)
         whole = [[self.reach.attributes(each) for each in self.reach.classes], self.reach.sources()]
         data = self._pickle(self.reach.called, whole)
@@ -186,24 +186,24 @@ class Payload:
         """Pickle a value; if it cannot be pickled, or its pickle is too large, add a problem."""
         try:
             data = self.dumps(value)
-        except Exception as error:  # noqa: BLE001  whatever a value of the user's raises
+        except Exception as error:  # noqa: BLE001  the user's value may raise any error
             self.problems.append(f"{name} cannot be pickled: {error}".strip())
             return b""
         if len(data) > _LARGEST:
             self.problems.append(
-                f"{name} has {len(data):,} bytes; at most {_LARGEST:,} travel: load it in "
+                f"{name} is {len(data):,} bytes, and at most {_LARGEST:,} are sent: load it in "
                 f"{self.reach.called}, from HDFS or a storage"
             )
             return b""
         return data
 
     def _check_secrets(self, name: str, value: object, data: bytes) -> None:
-        """Add a problem if a value or its pickle contains something that must not be sent in clear."""
+        """Add a problem if a value or its pickle contains something that must not be sent in clear text."""
         if found := self._secrets.in_value(value) or self._secrets.in_bytes(data):
             self.problems.append(f"{name} contains {found}; every user of the cluster can read it")
 
     def contents(self, public: Mapping[str, Any], secrets: Mapping[str, Any]) -> Contents:
-        """Return the content to send with a task's public and secret values, if there are no problems."""
+        """Return what is sent with a task's public and secret values, if there are no problems."""
         functions = [function.__qualname__ for function in self.reach.functions]
         values = [*self._sent(public)]
         return Contents(self.parts, functions, values, [f"self.{name}" for name in secrets])
@@ -234,7 +234,7 @@ class Payload:
 
 @functools.lru_cache(maxsize=8)
 def _zipped(files: Sequence[tuple[str, bytes]]) -> bytes:
-    """Return a zip of files and of the modules that every task needs. Equal files result in equal zips."""
+    """Zip files, and the modules that every task needs. Equal files give equal zips."""
     theirs = sorted(Path(cloudpickle.__file__).parent.glob("*.py"))
     ours = [
         ("__main__.py", Path(container.__file__).read_bytes()),

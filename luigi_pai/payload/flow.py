@@ -1,9 +1,9 @@
 """Flow: follows the task through the bytecode of a function, to find the attributes that the function reads.
 
-The task enters a function as one of its arguments; the user's classes of the task also count as the task. It
-is followed through local variables, nested functions, ``super()``, ``type()``, ``getattr`` with a literal
-name, and calls of functions that a module defines. With any other use (it is stored, returned, put into a
-container, passed to an unknown function), the task escapes. After that, any object may be the task.
+The task enters a function as one of its arguments; the task's user-defined classes also count as the task.
+The task is followed through local variables, nested functions, ``super()``, ``type()``, ``getattr`` with a
+literal name, and calls of functions that a module defines. With any other use (storing it, returning it,
+putting it into a container, passing it to an unknown function), it escapes. Then any object may be the task.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _VALUES = frozenset(["LOAD_ASSERTION_ERROR", "LOAD_BUILD_CLASS", "LOAD_CLOSURE",
 _VARIABLES = frozenset(["LOAD_CLASSDEREF", "LOAD_DEREF"])
 _STORES = frozenset(["STORE_DEREF", "STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"])
 _CALLS = frozenset(["CALL", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_KW", "CALL_METHOD"])
-_COPIES = {"DUP_TOP": 1, "ROT_TWO": 2}  # of 3.10, which has neither COPY nor SWAP
-_OPERATIONS = (  # opcodes that replace their operands by one result
+_COPIES = {"DUP_TOP": 1, "ROT_TWO": 2}  # Python 3.10 has neither COPY nor SWAP
+_OPERATIONS = (  # opcodes that replace their operands with one result
     *("BINARY_", "BUILD_", "COMPARE_OP", "CONTAINS_OP", "CONVERT_VALUE", "FORMAT_", "GET_ITER", "GET_LEN"),
     *("INPLACE_", "IS_OP", "TO_BOOL", "UNARY_"),
 )
-_HARMLESS = (id, isinstance, issubclass, print, repr, str)  # builtins that keep no object
+_HARMLESS = (id, isinstance, issubclass, print, repr, str)  # builtins that do not keep their arguments
 _BY_NAME = (getattr, hasattr, setattr, delattr)
 
 
 @dataclass(eq=False)
 class Flow:
-    """The use of the task by a function.
+    """How a function uses the task.
 
     Attributes:
-        names: Attribute of the task -> line of its first use.
-        stored: Attribute of the task -> line where the function first sets it.
-        loaded: Attribute of the task -> line where the function first reads it.
-        any_names: The attributes of all objects that the function uses.
-        passed: The functions that the function calls with the task, each with the name of the parameter.
+        names: Task attribute -> line of its first use.
+        stored: Task attribute -> line where the function first sets it.
+        loaded: Task attribute -> line where the function first reads it.
+        any_names: The attributes that the function uses, of any object.
+        passed: The functions that the function passes the task to, each with the parameter's name.
         escapes: Whether the task is used in a way that cannot be followed.
     """
 
@@ -56,12 +56,12 @@ class Flow:
 
 
 def flow_of(function: FunctionType, given: Collection[str], classes: Sequence[type]) -> Flow:
-    """Return the flow of the task through a function.
+    """Return how the task flows through a function.
 
     Args:
-        function: A function of Python 3.10 to 3.13.
-        given: The names of the parameters and variables whose value is the task.
-        classes: The classes of the task.
+        function: A function in Python 3.10 to 3.13.
+        given: The parameters and variables whose value is the task.
+        classes: The task's classes.
     """
     flow = Flow()
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
@@ -71,7 +71,7 @@ def flow_of(function: FunctionType, given: Collection[str], classes: Sequence[ty
 
 
 def receiver(function: FunctionType) -> set[str]:
-    """Return the parameter for ``self`` of a method: the first one, or ``args`` of ``*args``."""
+    """Return a method's parameter for ``self``: the first one, or ``args`` if it is ``*args``."""
     code = function.__code__
     if code.co_argcount:
         return {code.co_varnames[0]}
@@ -105,7 +105,7 @@ def _contents(cells: Any) -> Iterator[tuple[str, Any]]:
 def _follow(
     code: CodeType, tasks: set[str], known: dict[str, Any], classes: Sequence[type], flow: Flow
 ) -> None:
-    """Follow the task through a code object and those in it, until no more variables get the task."""
+    """Follow the task through a code object and those in it, until no further variable gets the task."""
     while True:
         before = len(tasks)
         machine = _Machine(code, tasks, known, classes, flow)
@@ -125,9 +125,8 @@ def _follow(
 class _Machine:
     """Simulates a code object on a stack of the task, known objects and unknown objects.
 
-    At jumps and unknown instructions, the task escapes from the stack, and the stack is cleared: everything
-    below the entries that are pushed later is unknown. An entry is ``_TASK``, ``_UNKNOWN``, or a tuple with a
-    known object.
+    At jumps and unknown instructions, the task escapes from the stack, and the stack is cleared: anything
+    below later entries is unknown. An entry is ``_TASK``, ``_UNKNOWN``, or a tuple with a known object.
     """
 
     def __init__(
@@ -141,7 +140,7 @@ class _Machine:
         self._line = 0
 
     def step(self, each: dis.Instruction, line: int) -> None:
-        """Run an instruction."""
+        """Execute an instruction."""
         self._line, name = line, each.opname
         if each.is_jump_target:
             self._forget()
@@ -150,7 +149,7 @@ class _Machine:
         if name in _CALLS:
             self._call(each.arg or 0, has_names=name.endswith("_KW"))
         elif name == "KW_NAMES":
-            self._keywords = self._constants[each.arg or 0]  # argval has no value in 3.11
+            self._keywords = self._constants[each.arg or 0]  # argval is not set in 3.11
         elif name.endswith(("_ATTR", "LOAD_METHOD")):
             self._attribute(name, each.argval)
         elif name in _STORES:
@@ -173,10 +172,10 @@ class _Machine:
         self._flow.escapes = self._flow.escapes or _TASK in values
 
     def _load(self, name: str, argument: Any) -> bool:
-        """Push the object that an instruction loads; return False if it loads nothing."""
+        """Push the object that an instruction loads; return False if it does not load one."""
         if name.startswith("LOAD_FAST") or name in _VARIABLES:
             for each in argument if isinstance(argument, tuple) else (argument,):
-                is_cell = name.startswith("LOAD_FAST") and each in self._cells  # 3.13 makes closures so
+                is_cell = name.startswith("LOAD_FAST") and each in self._cells  # how 3.13 creates closures
                 self._stack.append(_UNKNOWN if is_cell else self._variable(each))
         elif name in ("LOAD_GLOBAL", "LOAD_NAME"):
             self._stack.append(self._variable(argument, is_global=True))
@@ -259,11 +258,11 @@ class _Machine:
                 self._use(arguments[0], name[0])
 
     def _pass(self, function: FunctionType, arguments: Sequence[Any], keywords: Sequence[str]) -> None:
-        """Record the parameters of a function that get the task."""
+        """Record which of a function's parameters get the task."""
         code = function.__code__
         names = [*code.co_varnames[: code.co_argcount]]
         places = [*names[: len(arguments) - len(keywords)]]
-        places += [""] * (len(arguments) - len(keywords) - len(places))  # of *args
+        places += [""] * (len(arguments) - len(keywords) - len(places))  # for *args
         for place, value in zip([*places, *keywords], arguments, strict=True):
             if value is not _TASK:
                 continue

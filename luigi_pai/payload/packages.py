@@ -1,4 +1,4 @@
-"""Collects the files of local packages and modules that a PaiPythonTask sends."""
+"""Collects the files in the local packages and modules that a PaiPythonTask sends."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from importlib.machinery import ModuleSpec
 
-# Not "*.pyc": a package without sources consists of these files. They are imported from a zip as well.
+# Not "*.pyc": a package without sources consists of these files, and Python can import them from a zip.
 _CACHES = ("__pycache__/", ".venv/")
 
 
 def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of packages and modules, each with its name in the zip; add errors to ``problems``.
+    """Yield the files in packages and modules, each with its name in the zip; add errors to ``problems``.
 
-    For a package, these are the same files that an upload of its folder sends.
+    For a package, these are the files that an upload of its folder would send.
     """
     for package in packages or ():
         found = _spec(package) if isinstance(package, str) else None
@@ -38,8 +38,8 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
         files, unsent = _folder(place.parent) if found.submodule_search_locations else _module(place)
         compiled = next((name for name in files if name.endswith((".so", ".pyd"))), "")
         if compiled and _is_installed(found.origin):
-            problem = f"has compiled modules ({compiled}), which Python does not import from a zip"
-            problems.append(f"packages: {package!r} {problem}: take an image that has the package")
+            problem = f"contains compiled modules ({compiled}), which Python cannot import from a zip"
+            problems.append(f"packages: {package!r} {problem}: use an image that has the package")
             continue
         for name, path in files.items():
             try:
@@ -50,7 +50,7 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
 
 
 def is_of_python(module: str) -> bool:
-    """Return whether a module belongs to the standard library. Its name is not sufficient to decide this."""
+    """Return whether a module belongs to the standard library, which its name alone does not tell."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         return module in sys.stdlib_module_names
@@ -65,7 +65,7 @@ def is_beside(module: str, file: Path) -> bool:
 
 
 def is_third_party(module: str) -> bool:
-    """Return whether a module belongs to a package that is installed in this environment."""
+    """Return whether a module belongs to a package installed in this environment."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return file is not None and _is_installed(file)
 
@@ -81,7 +81,7 @@ def _is_below(file: str, scheme: str) -> bool:
 def _spec(package: str) -> ModuleSpec | None:
     try:
         return None if "." in package else importlib.util.find_spec(package)
-    except ValueError:  # the name is empty, or of a module without a spec, such as __main__
+    except ValueError:  # the name is empty, or the module has no spec, like __main__
         return None
 
 
@@ -98,4 +98,4 @@ def _folder(folder: Path) -> tuple[dict[str, Path], list[Problem]]:
     return files, found.problems
 
 
-_log_once = functools.lru_cache(log_left_out)  # a payload is made several times for each task
+_log_once = functools.lru_cache(log_left_out)  # each task's payload is created several times

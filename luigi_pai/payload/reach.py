@@ -1,4 +1,4 @@
-"""Reach: finds the functions, attributes and values that a method uses, by reading bytecode."""
+"""Reach: reads bytecode to find the functions, attributes and values that a method uses."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 
 METHOD = "work"
 _NOT_THERE = ("luigi", "luigi_pai")  # packages that the container does not have
-_THERE = "luigi_pai.runtime"  # the only module of these packages that the container has
-_NO_METHODS = (staticmethod, type, dict, list, set, tuple)  # the task is not their first argument
-_NONE_THERE = "the container has no luigi: use it outside of {0}, and give {0} its value"
+_THERE = "luigi_pai.runtime"  # the only one of their modules that the container has
+_NO_METHODS = (staticmethod, type, dict, list, set, tuple)  # their first argument is not the task
+_NONE_THERE = "the container has no luigi: use it outside {0}, and pass the value to {0}"
 
 
 @dataclass(eq=False)
 class Reach:
     """The objects that ``work`` uses, directly and through the functions that it calls.
 
-    An attribute of the task is used if a function reads it from the task (see ``flow``). If the task escapes
-    in a function, any object may be the task, so the attributes that the function reads from any object also
-    count as used, except for strings with a name such as ``password``.
+    A task attribute is used if a function reads it from the task (see ``flow``). If the task escapes in a
+    function, any object may be the task, so the attributes that the function reads from any object also count
+    as used, except for strings with a name such as ``password``.
 
     Args:
-        classes: The user's classes, in the order of the MRO.
-        machinery: The names of the attributes that a task inherits from Luigi and this package.
-        settings: The names in ``machinery`` whose values are sent if the functions use them.
-        modules: The names of the modules whose functions are sent. The container imports other modules.
-        called: The name of the method or function in messages.
+        classes: The user's classes, in MRO order.
+        machinery: The attributes that a task inherits from Luigi and this package.
+        settings: The attributes in ``machinery`` whose values are sent if the functions use them.
+        modules: The modules whose functions are sent. The container imports all other modules.
+        called: The method's or function's name in messages.
 
     Attributes:
         names: The attributes that the functions read from the task.
         possible: The attributes that the functions read from objects that may be the task.
-        settings_used: The names in ``settings`` that the functions read from the task.
-        functions: Function to send -> the variables whose value is the task when it starts.
-        values: ``id(value)`` -> name, value and place of the use, for each value that the functions use.
-        named: The same values by name, and the content of packages.
-        imports: Name of a module -> place where the functions import it or first use a value of it.
+        settings_used: The attributes in ``settings`` that the functions read from the task.
+        functions: Function to send -> the variables whose value is the task when the function starts.
+        values: ``id(value)`` -> name, value and where it is used, for each value that the functions use.
+        named: The same values by name, and the contents of packages.
+        imports: Module name -> where the functions import the module or first use one of its values.
         problems: Uses of objects that the container does not have.
     """
 
@@ -78,14 +78,14 @@ class Reach:
 
     @property
     def digest(self) -> str:
-        """A hash of the functions' source or, if they have none (at a prompt), of their bytecode."""
+        """A hash of the functions' source or, if there is no source (at a prompt), of their bytecode."""
         sources = "".join(
             f"{function.__qualname__}\n{_source(function.__code__)}\n" for function in self.functions
         )
         return hashlib.sha256(sources.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def unread(self) -> Iterator[tuple[str, str]]:
-        """Yield the attributes, with their places, that the functions set on the task but never read."""
+        """Yield the attributes that the functions set on the task but never read, and where they set them."""
         flows = self._flows.values()
         read = {name for flow in flows for name in flow.loaded}
         if not any(flow.escapes for flow in flows):
@@ -93,7 +93,7 @@ class Reach:
                 yield from ((name, _place(function, flow.stored[name])) for name in flow.stored.keys() - read)
 
     def takes(self, name: str, value: object) -> bool:
-        """Return whether an attribute of the task or of its class is sent in clear."""
+        """Return whether an attribute of the task or its class is sent in clear text."""
         is_guess = name not in self.names
         if name in self.machinery or (is_guess and name not in self.possible):
             return False
@@ -105,15 +105,15 @@ class Reach:
         return {name: value for name, value in used.items() if not isinstance(value, luigi.Parameter)}
 
     def sources(self) -> list[tuple[str, int, Sequence[str]]]:
-        """Return file, first line and source lines of the functions, for tracebacks in the container."""
+        """Return each function's file, first line and source lines, for tracebacks in the container."""
         codes = [function.__code__ for function in self.functions]
         return [(code.co_filename, code.co_firstlineno, _lines(code)) for code in codes]
 
     def unknown(self, task: object) -> list[str]:
-        """Return a problem for each attribute that the functions read but the task never gets."""
+        """Return a problem for each attribute that the functions read but that is never set on the task."""
         codes = [code for function in self.functions for code in nested_codes(function.__code__)]
         given = {each.argval for code in codes for each, _ in lines_of(code) if each.opname == "STORE_ATTR"}
-        given.update(word for code in codes for word in code.co_consts)  # as in getattr(self, "x", None)
+        given.update(word for code in codes for word in code.co_consts)  # for getattr(self, "x", None)
         known = [name for name in dir(task) if not name.startswith("_")]
         missing = (name for name in self.names - given if inspect.getattr_static(task, name, self) is self)
         if hasattr(type(task), "__getattr__"):
@@ -121,7 +121,7 @@ class Reach:
         return [f"reads self.{name}, which the task does not have{nearest(name, known)}" for name in missing]
 
     def _read_where_it_escapes(self) -> set[str]:
-        """Return the attributes that are read in the functions that may get an escaped task from others."""
+        """Return the attributes read in the functions to which others may pass an escaped task."""
         found: dict[FunctionType, None] = {}
         waiting = [function for function, flow in self._flows.items() if flow.escapes]
         while waiting:
@@ -132,7 +132,7 @@ class Reach:
         return {name for function in found for name in self._flows[function].any_names}
 
     def _add_names(self, names: Mapping[str, int], kind_of_use: set[str], user: FunctionType | None) -> None:
-        """Add attributes of the task, each with the line where ``user`` reads it."""
+        """Add task attributes, each with the line where ``user`` reads it."""
         kind_of_use.update(names)
         for kind in self.classes:
             for name, value in self.attributes(kind).items():
@@ -143,7 +143,7 @@ class Reach:
     def _add(
         self, name: str, value: Any, place: str, user: FunctionType | None, *, is_attribute: bool = False
     ) -> None:
-        """Add a value that a function uses, and the objects that the value's functions use."""
+        """Add a value that a function uses, and the objects that the functions in the value use."""
         if any(value is kind for kind in self.classes):
             return
         is_new = id(value) not in self.values
@@ -153,7 +153,7 @@ class Reach:
         self.imports.setdefault(str(module), place)
         if is_of_luigi(value):
             if is_new:
-                use = f"uses {name} in {place}" if place else "is of luigi or luigi_pai"
+                use = f"uses {name} in {place}" if place else "comes from luigi or luigi_pai"
                 self.problems.append(f"{use}; {_NONE_THERE.format(self.called)}")
             return
         is_class = isinstance(value, type) and value.__module__ in self.modules
@@ -166,11 +166,11 @@ class Reach:
                         self._uses[user].add(function)
 
     def _enter(self, function: FunctionType, tasks: set[str]) -> None:
-        """Follow the task, which is the value of the variables ``tasks``, through a function."""
+        """Follow the task through a function; ``tasks`` are the variables whose value is the task."""
         is_new = function not in self.functions
         if any(function.__qualname__ == f"{kind.__qualname__}.{function.__name__}" for kind in self.classes):
             is_static = isinstance(_attribute(self.classes, function.__name__), staticmethod)
-            tasks = tasks if is_static else tasks | receiver(function)  # also if a decorator has wrapped it
+            tasks = tasks if is_static else tasks | receiver(function)  # even if a decorator wraps it
         known = self.functions.setdefault(function, set())
         if not is_new and tasks <= known:
             return
@@ -188,11 +188,11 @@ class Reach:
                 flow.escapes = True
 
     def _add_objects(self, function: FunctionType) -> None:
-        """Add the objects that a function uses: variables of enclosing functions, defaults, globals."""
+        """Add the objects that a function uses: closure variables, defaults and globals."""
         code = function.__code__
         first = _place(function, code.co_firstlineno)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            with contextlib.suppress(ValueError):  # the variable has no value yet
+            with contextlib.suppress(ValueError):  # the variable is not set yet
                 self._add(name, cell.cell_contents, first, function)
         for name, value in vars(function).items():
             self._add(f"{function.__qualname__}.{name}", value, first, function)
@@ -217,7 +217,7 @@ class Reach:
             self._add(each.argval, function.__globals__[each.argval], place, function)
 
     def _check_machinery(self, function: FunctionType, flow: Flow) -> None:
-        """Record the settings that a function reads; add problems for the rest of ``machinery``."""
+        """Record the settings that a function reads; add problems for anything else in ``machinery``."""
         self.settings_used.update(flow.names.keys() & set(self.settings))
         for name in sorted(flow.names.keys() & set(self.machinery) - set(self.settings)):
             problem = (
@@ -230,9 +230,9 @@ class Reach:
 
 
 def unfit(function: object, *, is_method: bool = True) -> list[str]:
-    """Return the reasons why a function cannot run in a container. A method is called with only the task."""
+    """Return why a function cannot run in a container. Methods are called with only the task."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        return ["is async: give a function that runs it, such as one that calls asyncio.run()"]
+        return ["is async: pass a function that runs it, for example with asyncio.run()"]
     if inspect.isgeneratorfunction(function):
         return ["is a generator, which returns no result: return a list"]
     try:
@@ -248,7 +248,7 @@ def _attribute(classes: Sequence[type], name: str) -> object:
 
 
 def is_of_luigi(value: object) -> bool:
-    """Return whether a value comes from luigi, or from a module of luigi_pai that is not in the container."""
+    """Return whether a value comes from luigi, or from a luigi_pai module that is not in the container."""
     if isinstance(value, ModuleType):
         return _is_absent(value.__name__)
     if isinstance(value, FunctionType):
@@ -263,7 +263,7 @@ def _is_absent(module: str) -> bool:
 
 
 def _functions_of(value: Any) -> list[FunctionType]:
-    """Return a function itself, or else the functions in a value, such as a property or a list."""
+    """Return a function itself, or the functions inside another value, such as a property or a list."""
     if isinstance(value, FunctionType):
         return [value]
     held = [*gc.get_referents(value), inspect.getattr_static(value, "func", None)]  # cached_property has func
@@ -271,7 +271,7 @@ def _functions_of(value: Any) -> list[FunctionType]:
 
 
 def _place(function: FunctionType, line: int) -> str:
-    """Return the place where a function uses a value; empty for the code that calls the user's function."""
+    """Return where a function uses a value; empty for the code that calls the user's function."""
     if function.__code__.co_filename == CALLER:
         return ""
     return f"{function.__qualname__} ({function.__code__.co_filename.rpartition('/')[2]}:{line})"

@@ -1,4 +1,4 @@
-"""Secrets: finds values that must not be sent in clear: secrets, and the environment of this process."""
+"""Secrets: finds what must not be sent in clear text: secrets, and this process's environment."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _NAMES = re.compile(
     r"|(?:^|_)(?:pw|pwd|pass)(?:$|_)",
     re.IGNORECASE,
 )
-_SHORTEST = 4  # minimum characters of a secret to search for inside other strings
-_LONG = 8  # minimum characters to search for a secret in code even if it is a plain word or a number
+_SHORTEST = 4  # characters; shorter secrets are not searched for inside other strings
+_LONG = 8  # characters; shorter plain words and numbers are not searched for in code
 _BY_REFERENCE = (type, ModuleType, FunctionType, Enum, type(os.environ))  # their contents are not values
-_COPIED = 5  # this many values of environment variables count as a copy of the environment
-_CONFIGURED = "a password or token of luigi.cfg"
+_COPIED = 5  # this many environment variables' values count as a copy of the environment
+_CONFIGURED = "a password or token from luigi.cfg"
 _PRIVATE = "the value of the private parameter "
 _COPY = "a copy of this process's environment: write `import os` and os.environ in "
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a name is that of a secret, such as ``db_password`` or ``AWS_SECRET_ACCESS_KEY``."""
+    """Return whether a name looks like a secret's, such as ``db_password`` or ``AWS_SECRET_ACCESS_KEY``."""
     return _NAMES.search(name) is not None
 
 
 class Secrets:
-    """The values that must not be sent in clear.
+    """The values that must not be sent in clear text.
 
-    They are the private parameters of a task, the passwords and tokens in luigi.cfg, and environment
-    variables with at least 8 characters and a name such as ``API_TOKEN``, except absolute paths. If the
-    values of several environment variables are sent, they count as a copy of the environment.
+    They are a task's private parameters, the passwords and tokens in luigi.cfg, and environment variables
+    with at least 8 characters and a name such as ``API_TOKEN``, except absolute paths. The values of several
+    environment variables together count as a copy of the environment.
 
     Args:
         private: The private parameters by name; None for a function, which has no Luigi parameters.
         configured: The passwords and tokens in luigi.cfg.
         environ: The environment.
-        called: The name of the method or function in messages.
+        called: The method's or function's name in messages.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Secrets:
         self._called = called
         advice = "make it a private parameter"
         if private is None:
-            private, advice = {}, f"let {called} read it from a file of the cluster"
+            private, advice = {}, f"let {called} read it from a file on the cluster"
         found = [(name, leaf) for name, value in private.items() for leaf in _leaves(value, keys=False)]
         self._private = [(name, leaf) for name, leaf in found if _is_secret(leaf)]
         self._environ = {name: value for name, value in environ.items() if len(value) >= _LONG}
         self._others = [(_CONFIGURED, value) for value in configured if len(value) >= _SHORTEST]
         self._others += [
-            (f"the value of the environment variable {name}: {advice}", value)
+            (f"the value of the {name} environment variable: {advice}", value)
             for name, value in self._environ.items()
             if is_secret_name(name) and not value.startswith("/")
         ]
@@ -75,25 +75,25 @@ class Secrets:
     def private_in(self, value: object, *, is_derived: bool = False) -> str:
         """Return the name of a private parameter that a value equals or contains; empty if there is none.
 
-        Containers and the attributes of objects are searched. Strings are searched for secrets of at least 4
-        characters; shorter secrets must be equal.
+        Containers and objects' attributes are searched. Strings are searched for secrets of at least 4
+        characters; a shorter secret must equal the whole string.
 
         Args:
             value: Any value.
-            is_derived: Whether the value may be computed from the parameters. If so, equal numbers with less
-                than 4 digits and equal objects of any other type count; otherwise they are a coincidence.
+            is_derived: Whether the value may be computed from the parameters. If so, equal numbers with fewer
+                than 4 digits and equal objects of any other type count; otherwise they are coincidences.
         """
         return _first_in(value, self._private, is_derived=is_derived)
 
     def in_value(self, value: object) -> str:
-        """Return the description of a secret in a value; empty if the value can be sent in clear."""
+        """Describe a secret in a value; empty if the value can be sent in clear text."""
         name = self.private_in(value)
         return _private(name) if name else _first_in(value, self._others, is_derived=False)
 
     def in_bytes(self, data: bytes) -> str:
-        """Return the description of a secret in a file or pickle; empty if it can be sent in clear.
+        """Describe a secret in a file or pickle; empty if the file or pickle can be sent in clear text.
 
-        Secrets with less than 8 characters that are plain words or numbers are ignored.
+        Plain words and numbers with fewer than 8 characters are ignored.
         """
         for secret, form in self._forms:
             if form in data:
@@ -102,7 +102,7 @@ class Secrets:
         for name, value in self._environ.items():
             found = value.encode("utf-8", "surrogateescape") in data
             if found and (not value.startswith("/") or name.encode("utf-8", "surrogateescape") in data):
-                copied.add(value)  # paths also occur in file names
+                copied.add(value)  # because paths also occur in file names
         return f"{_COPY}{self._called}" if len(copied) >= _COPIED else ""
 
 
@@ -125,7 +125,7 @@ def _is_secret(leaf: object) -> bool:
 
 
 def _leaves(value: object, *, keys: bool = True) -> Iterator[Any]:
-    """Yield the values in containers and in the attributes of objects, and the other values themselves.
+    """Yield the values inside containers and objects' attributes; yield any other value itself.
 
     Without ``keys``, the keys of mappings are left out.
     """
@@ -143,10 +143,10 @@ def _leaves(value: object, *, keys: bool = True) -> Iterator[Any]:
 
 
 def _parts(value: object, *, keys: bool) -> list[object] | None:
-    """Return the elements of a container or the attributes of an object; None for a single value."""
+    """Return a container's elements or an object's attributes; None for a single value."""
     if isinstance(value, _BY_REFERENCE):
         return None
-    with contextlib.suppress(Exception):  # for mappings that cannot be listed, such as a pool of connections
+    with contextlib.suppress(Exception):  # for mappings that cannot be listed, such as a connection pool
         if isinstance(value, Mapping):
             return [*(value.keys() if keys else ()), *value.values()]
         if isinstance(value, (list, tuple, set, frozenset, deque)):
@@ -168,12 +168,12 @@ def _contains(leaf: object, secret: object, *, is_derived: bool) -> bool:
         return False
     try:
         return bool(leaf == secret)
-    except Exception:  # noqa: BLE001  such as that of two arrays
+    except Exception:  # noqa: BLE001  comparing two arrays, for example, raises one
         return False
 
 
 def _forms(secret: object) -> Iterator[bytes]:
-    """Yield the bytes of a secret in files, if they cannot be mistaken for a word of code."""
+    """Yield a secret's bytes as they occur in files, unless they could be mistaken for a word in code."""
     if isinstance(secret, bytes):
         if len(secret) >= _SHORTEST:
             yield secret

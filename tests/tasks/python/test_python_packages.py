@@ -121,8 +121,8 @@ def test_an_installed_package_with_compiled_modules(package, monkeypatch):
     path_of, site = sysconfig.get_path, str(package.parent)
     monkeypatch.setattr("sysconfig.get_path", lambda name: site if name == "purelib" else path_of(name))
     write(package, {"fast.abi3.so": ""})
-    problem = "has compiled modules (sentpkg/fast.abi3.so), which Python does not import from a zip"
-    assert f"packages: 'sentpkg' {problem}: take an image that has the package" in refused("sentpkg")
+    problem = "contains compiled modules (sentpkg/fast.abi3.so), which Python cannot import from a zip"
+    assert f"packages: 'sentpkg' {problem}: use an image that has the package" in refused("sentpkg")
 
 
 def test_a_package_that_is_a_link(package, tmp_path, monkeypatch):
@@ -215,7 +215,7 @@ def test_a_module_beside_the_task_is_warned_of(tmp_path, monkeypatch, beside):
     for name in ("beside", "faraway", "tops"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     tops = importlib.import_module("tops")
-    remedy = "a module beside tops.py: unless the image has it, send it along, packages = ['beside']"
+    remedy = "a module next to tops.py: unless the image has it, send it with packages = ['beside']"
     top, inside = tops.Top(run_id="x"), tops.Inside(run_id="x")
     assert top._payload().warnings == [f"uses beside in Top.work (tops.py:7), {remedy}"]
     assert inside._payload().warnings == [f"uses beside in Inside.work (tops.py:11), {remedy}"]

@@ -153,7 +153,7 @@ def test_a_short_password_is_found_in_values(settings):
     """A word is not looked for in code, where it may be a name."""
     settings(password="letme")
     posted(task_of("letme", before="letme = 3\n"))
-    with pytest.raises(SpecError, match=r"T, used in .* contains a password or token of luigi.cfg"):
+    with pytest.raises(SpecError, match=r"T, used in .* contains a password or token from luigi.cfg"):
         posted(task_of("T", before="T = ['x-letme']\n"))
 
 
