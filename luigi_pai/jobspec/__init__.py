@@ -1,1 +1,1 @@
-"""Job descriptions as data: classes, validation, conversion and rendering, without I/O and Luigi."""
+"""Job descriptions as data: classes, validation, conversion and rendering, without I/O or Luigi."""

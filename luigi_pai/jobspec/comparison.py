@@ -1,7 +1,7 @@
-"""Compares jobs: computes the digest of a job, and finds the fields in which two jobs differ.
+"""Compares jobs: computes a job's digest, and finds the fields in which two jobs differ.
 
-The digest and the comparison ignore the job's name, because the submissions of one
-task have different names. They also ignore secrets, the description and the contributor.
+The digest and the comparison ignore the job's name, because a task's submissions have
+different names. They also ignore secrets, the description and the contributor.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _DIGITS = 16
 _STORAGES = ("extras", "storages")
 _LEFT_OUT = frozenset(
     {"jobName", "name", "description", "contributor"}
-)  # ignored in the job itself; in its parts, such as roles, fields with these names are compared
+)  # ignored only at the top level; in parts of the job, such as roles, these fields are compared
 
 
 def job_digest(job: PaiJob | JobProtocol) -> str:
-    """Return a digest of a job: the first 16 hexadecimal digits of a SHA-256.
+    """Return a job's digest: the first 16 hexadecimal digits of a SHA-256.
 
-    It does not depend on the order of keys, the layout of the YAML, the job's name, description and
+    The digest does not depend on key order, the YAML's layout, the job's name, description and
     contributor, or the values of secrets.
 
     Raises:
@@ -49,21 +49,21 @@ def job_digest(job: PaiJob | JobProtocol) -> str:
 
 
 def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
-    """Return the paths of a job's fields that differ from the stored job on a server.
+    """Return the paths of the fields in which a job differs from the job stored on a server.
 
     Differences that the submission itself causes are left out: a server fills in defaults and may store
     numbers as strings, ``require`` is resolved, secrets are stored as ``******``, ``$PAI_DEFAULT_FS_URI`` is
-    stored as ``hdfs://HOST:PORT``, and only the name and the mount path of a storage are stored. A field that
-    only the stored job has is not in the result, because it may be a server's default. So a field that was
-    removed from ``mine`` since the submission is not reported.
+    stored as ``hdfs://HOST:PORT``, and only a storage's name and mount path are stored. Fields that only the
+    stored job has are also left out, because they may be the server's defaults. As a result, a field that you
+    removed from ``mine`` after the submission is not reported.
 
     Args:
-        mine: A v1 job config or a job protocol, in the types of JSON.
+        mine: A v1 job config or a job protocol, with JSON types.
         stored: The stored job, with the same API version.
 
     Returns:
-        Paths such as ``taskRoles[0].command``, without values, in the order of the fields of ``mine``. If two
-        lists differ in length, the result contains the path of the list instead of the paths of its items.
+        Paths such as ``taskRoles[0].command``, without values, in the order of ``mine``'s fields. If two
+        lists differ in length, the result contains the list's path instead of its items' paths.
     """
     if "protocolVersion" in mine:
         with contextlib.suppress(SpecError):  # if ``resolve`` fails, both jobs are compared unresolved
@@ -82,7 +82,7 @@ def _differing(mine: Any, stored: Any, path: Path) -> Iterator[Path]:
         for key, value in mine.items():
             if is_storage and key not in stored and key in ("readOnly", "share"):
                 continue
-            if value not in ("", [], {}):  # servers treat these values like a missing field
+            if value not in ("", [], {}):  # servers treat these values as a missing field
                 yield from _differing(value, stored.get(key), (*path, key))
     elif isinstance(mine, list) and isinstance(stored, list) and len(mine) == len(stored):
         for index, (item, other) in enumerate(zip(mine, stored, strict=True)):

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol, Role
 
 RUNTIME_FILE = Path(runtime.__file__)
-"""The file of ``luigi_pai.runtime``, which is copied to containers."""
+"""The source file of ``luigi_pai.runtime``, which is copied to containers."""
 
 RUNTIME_NAME = "pai_runtime.py"
-"""The name of this copy in containers."""
+"""The name of the copy in containers."""
 
 _ATTEMPT = VARIABLES["attempt"].v1[0]
 _CHECKPOINTS = VARIABLES["checkpoint_dir"].v1[0]
@@ -31,10 +31,10 @@ _SETTING = re.compile(r"(?:set|export) [^;&|`()\n]*")
 
 
 def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) -> PaiJob | JobProtocol:
-    """Return a copy of a job for the submission: with this name and with additions to its containers.
+    """Return a copy of a job to submit, with this name and with additions to its containers.
 
-    If the commands of a role mention LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR, the role first exports
-    both variables. If ``with_runtime`` is true, every role exports both, and a role of a protocol also writes
+    If a role's commands mention LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR, the role first exports both
+    variables. If ``with_runtime`` is true, every role exports both, and a protocol's roles also write
     ``pai_runtime.py``. For a v1 job, the task uploads this file to the job's code folder instead.
     """
     if isinstance(job, PaiJob):
@@ -83,9 +83,9 @@ def _prepare(role: Role, name: str, *, with_runtime: bool) -> None:
 
 
 def _after_output_folder(commands: list[str]) -> int:
-    """Return the index of the command that follows the export of the output folder in a converted job.
+    """Return the index of the command after the one that exports the output folder in a converted job.
 
-    It is 0 if a command other than ``set`` and ``export`` comes before, because that command might need the
+    Return 0 if a command other than ``set`` and ``export`` comes first, because that command might need the
     additions.
     """
     for index, command in enumerate(commands):
@@ -101,7 +101,7 @@ def _names_variables(command: object) -> bool:
 
 
 def _export(name: str) -> str:
-    """Return a command that exports attempt and checkpoint folder (``""`` if there is no output folder)."""
+    """Return a command that exports attempt and checkpoint folder (``""`` without an output folder)."""
     folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
     return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
 
@@ -109,8 +109,8 @@ def _export(name: str) -> str:
 def _unpacking() -> str:
     """Return the command that writes ``pai_runtime.py`` and adds its folder to PYTHONPATH.
 
-    The folder is the working folder or, if the command cannot write to the working folder (as in images
-    whose user is not root), a new temporary folder.
+    The folder is the working folder or, if the command cannot write there (as in images whose user is not
+    root), a new temporary folder.
     """
     return (
         f'_pai=$PWD; (: >"$_pai/{RUNTIME_NAME}") 2>/dev/null || _pai=$(mktemp -d); '

@@ -1,8 +1,8 @@
-"""Converts v1 job configs to v2 job protocols, with a list of losses.
+"""Converts v1 job configs to v2 job protocols, and lists what is dropped or changed.
 
-A v2 container has different variables than a v1 container, no HDFS, and a shell that stops at the first
-failed command. If possible, commands before the job's commands undo these differences, and a storage can
-replace HDFS. Every other difference is reported as a loss.
+Compared with a v1 container, a v2 container has different variables, no HDFS, and a shell that stops at the
+first failed command. Where possible, commands that run before the job's own undo these differences, and a
+storage can replace HDFS. Every other difference is reported as a loss.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 _V1_SHELL = "set +o errexit +o nounset +o pipefail"
 _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi'
 _ONLY_PREREQUISITE = "default"
-_LESS_PERCENT = "lessPercent"  # the parameter that replaces "<%" in a command
+_LESS_PERCENT = "lessPercent"  # parameter that replaces "<%" in a command
 
 _SHM_MB_V1, _SHM_MB_V2, _SHM_MB_LTP = 64, 512, 16384  # shared memory of a role without shmMB
-_RDMA = "paiAzRDMA"  # the key of jobEnvs that gives containers the host's InfiniBand devices
+_RDMA = "paiAzRDMA"  # key in jobEnvs that gives containers the host's InfiniBand devices
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_OUTPUT = re.compile(re.escape(repr(default_output("@"))).replace("@", "[^/]+"))
-_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # in double quotes, only variables of such a path are expanded
+_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # in double quotes, only its variables are expanded
 
 _WITHOUT_COUNTERPART = {
-    "authFile": "is left out; give the dockerimage prerequisite auth, with the password in secrets",
-    "gpuType": "{!r} is left out; v2 chooses GPUs by virtual cluster or hivedScheduler",
-    "killAllOnCompletedTaskNumber": "is left out; use minSucceededTaskCount of a role",
+    "authFile": "is dropped; set auth in the dockerimage prerequisite, with the password in secrets",
+    "gpuType": "{!r} is dropped; v2 selects GPUs by virtual cluster or hivedScheduler",
+    "killAllOnCompletedTaskNumber": "is dropped; use a role's minSucceededTaskCount",
 }
-"""Field that v2 does not have -> message about its loss, a format string for the field's value."""
+"""Field that v2 does not have -> message that it is dropped, a format string for the field's value."""
 
 _FOLDERS = (
-    # v1 field, prerequisite type (and field of a role), reference, variable of v1 containers
+    # v1 field, prerequisite type (and role field), reference, variable in v1 containers
     ("dataDir", "data", "<% $data.uri[0] %>", "PAI_DATA_DIR"),
     ("outputDir", "output", "<% $output.uri %>", "PAI_OUTPUT_DIR"),
     ("codeDir", "script", "<% $script.uri %>", "PAI_CODE_DIR"),
@@ -62,7 +62,7 @@ class Conversion:
 
     Attributes:
         protocol: The job as a job protocol, for OpenPAI 0.15 to 1.8 and for LTP.
-        losses: The fields of the v1 job that are lost or changed, each with the path of the v1 field.
+        losses: The v1 fields that are dropped or changed, each with its path in the v1 job.
     """
 
     protocol: JobProtocol
@@ -70,7 +70,7 @@ class Conversion:
 
     @property
     def notable_losses(self) -> list[Problem]:
-        """The losses, without that of a task's default output folder if no command uses the folder."""
+        """The losses, without the loss of a task's default output folder if no command uses the folder."""
         is_used = any("PAI_OUTPUT_DIR" in role.commands[-1] for role in self.protocol.taskRoles.values())
         return [
             loss
@@ -86,17 +86,17 @@ def convert(
     section: str = "OpenPai",
     storage: StorageMount | None = None,
 ) -> Conversion:
-    """Convert a v1 job to a job protocol that every v2 release accepts; return it with the losses.
+    """Convert a v1 job to a job protocol that every v2 release accepts; return the protocol and the losses.
 
     Args:
-        job: A PaiJob, or the mapping from the JSON of a v1 job.
+        job: A PaiJob, or the mapping read from a v1 job's JSON.
         fs_uri: The URI that replaces ``$PAI_DEFAULT_FS_URI``, because this variable is empty on v2 clusters.
-        section: The section of luigi.cfg (``OpenPai`` or ``OpenPai:NAME``) in messages about ``fs_uri``.
-        storage: The storage that the job mounts and that replaces HDFS: ``$PAI_DEFAULT_FS_URI`` is its
-            folder, the code folder is copied from it, and ``hdfs dfs`` works on it in images without Hadoop.
+        section: The luigi.cfg section (``OpenPai`` or ``OpenPai:NAME``) to name in messages about ``fs_uri``.
+        storage: The storage that the job mounts instead of HDFS: ``$PAI_DEFAULT_FS_URI`` is the storage's
+            folder, the code folder is copied from there, and ``hdfs dfs`` uses it in images without Hadoop.
 
     Raises:
-        SpecError: The job is not a valid v1 job. The error contains all problems of the job.
+        SpecError: The job is not a valid v1 job. The error lists all its problems.
     """
     problems = [problem for problem in validate_job(job) if problem.level is Level.REFUSED]
     if problems:
@@ -116,14 +116,14 @@ class _Converter:
     _storage: StorageMount | None
     _losses: list[Problem] = field(default_factory=list)
     _parameters: dict[str, Any] = field(default_factory=dict)
-    _folders: dict[str, str] = field(default_factory=dict)  # type of prerequisite -> folder
-    _names: dict[str, str] = field(default_factory=dict)  # name of a role on v1 -> on v2
+    _folders: dict[str, str] = field(default_factory=dict)  # prerequisite type -> folder
+    _names: dict[str, str] = field(default_factory=dict)  # role name on v1 -> on v2
 
     def convert(self) -> Conversion:
         job = self._job
         name, described = v2_name(job["jobName"]), {}
         if name != job["jobName"]:
-            self._add_loss("jobName", f"becomes {name!r}: v2 names have letters, digits, _ and - only")
+            self._add_loss("jobName", f"becomes {name!r}: v2 names contain only letters, digits, _ and -")
             described = {"description": job["jobName"]}
         self._add_losses_without_counterpart()
         self._folders = {kind: self._folder(key) for key, kind, _, _ in _FOLDERS if job.get(key)}
@@ -165,13 +165,13 @@ class _Converter:
                 self._add_loss(key, message.format(job[key]))
         others = [key for key in job.get("extras") or () if key != NOTIFICATION]
         if others:
-            self._add_loss("extras", f"are left out: {', '.join(others)}; v2 gives extras another meaning")
+            self._add_loss("extras", f"are dropped: {', '.join(others)}; extras mean something else in v2")
 
     def _retry_count(self) -> int:
         count = int(self._job.get("retryCount") or 0)
         if count < 0:
             meaning = "no limit" if count == -1 else "also after a success"
-            self._add_loss("retryCount", f"{count} ({meaning}) becomes 0: v2 has no negative count")
+            self._add_loss("retryCount", f"{count} ({meaning}) becomes 0: v2 has no negative counts")
         return max(count, 0)
 
     def _folder(self, key: str) -> str:
@@ -183,19 +183,19 @@ class _Converter:
         elif FS_URI in path:
             self._add_loss(
                 key,
-                f"{path!r} stays as it is: {FS_URI} is empty on v2 clusters; "
+                f"{path!r} is unchanged, but {FS_URI} is empty on v2 clusters; "
                 f"set storage (or, with an HDFS, fs_uri) in [{self._section}] of luigi.cfg",
             )
         if key == "codeDir" and not (self._storage and self._storage.has(path)):
             self._add_loss(
                 key,
-                "is copied into the working folder only if the image has the hdfs command: v2 copies no "
+                "is copied to the working folder only if the image has the hdfs command: v2 copies no "
                 "code folder",
             )
         return path
 
     def _role_names(self) -> Iterator[tuple[str, str]]:
-        """Yield each role's name and its new name, unique, with only lower-case letters and digits."""
+        """Yield each role's name and its new, unique name of lower-case letters and digits."""
         names: set[str] = set()
         for index, role in enumerate(self._job["taskRoles"]):
             name = folded(role["name"]) or "role"
@@ -208,7 +208,7 @@ class _Converter:
             if name != role["name"]:
                 self._add_loss(
                     f"taskRoles[{index}].name",
-                    f"{role['name']!r} becomes {name!r}: roles have letters and digits only",
+                    f"{role['name']!r} becomes {name!r}: v2 role names contain only letters and digits",
                 )
             yield role["name"], name
 
@@ -241,7 +241,7 @@ class _Converter:
         if given is None:
             self._add_loss(
                 f"{path}.shmMB",
-                f"is absent, which is {_SHM_MB_V1} MB on v1, {_SHM_MB_V2} on OpenPAI v2 and {_SHM_MB_LTP} on "
+                f"is missing, meaning {_SHM_MB_V1} MB on v1, {_SHM_MB_V2} on OpenPAI v2 and {_SHM_MB_LTP} on "
                 f"LTP; the role gets {_SHM_MB_V1}",
             )
         if mapping_of(self._job.get("jobEnvs")).get(_RDMA) is True:  # servers accept no other value
@@ -258,14 +258,14 @@ class _Converter:
             if int(port.get("beginAt") or 0):
                 self._add_loss(
                     f"{path}.portList[{index}].beginAt",
-                    f"{port['beginAt']} is left out: v2 chooses ports; the command reads "
+                    f"{port['beginAt']} is dropped: v2 chooses the ports; the command reads "
                     f"PAI_PORT_LIST_ROLE_INDEX_{label}",
                 )
             ports[label] = int(port.get("portNumber") or 1)
         return ports
 
     def _exports(self, role: str, count: int, resources: Mapping[str, Any]) -> list[str]:
-        """Return commands that set v1 variables which v2 containers do not have or set differently."""
+        """Return commands that set v1 variables that v2 containers lack or set differently."""
         variables = {
             "PAI_JOB_NAME": '"${PAI_JOB_NAME#*~}"',
             "PAI_JOB_VC_NAME": shlex.quote(self._job.get("virtualCluster") or "default"),
@@ -295,7 +295,7 @@ class _Converter:
         return [*map(storage_mount.export, groups), *self._preparations()]
 
     def _folder_word(self, path: str, reference: str = "") -> str:
-        """Return a folder as a word of the shell: a reference to its prerequisite or the quoted path."""
+        """Return a folder as a shell word: a reference to its prerequisite, or the quoted path."""
         is_plain = _PLAIN_PATH.fullmatch(path) is not None
         if self._storage is not None:
             return storage_mount.shell_word(path, self._storage, expand=is_plain)
@@ -313,12 +313,12 @@ class _Converter:
 
     @functools.cached_property
     def _environment(self) -> dict[str, str]:
-        """Return jobEnvs as words of the shell: parameter references or, if those are unsafe, the values."""
+        """Return jobEnvs as shell words: parameter references or, if those are unsafe, the values."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
             string = value if isinstance(value, str) else json.dumps(value)
             if not _VARIABLE.fullmatch(key):
-                self._add_loss(f"jobEnvs.{key}", "is left out: a shell has no variable of this name")
+                self._add_loss(f"jobEnvs.{key}", "is dropped: this is not a valid name for a shell variable")
             elif "'" in string or "<%" in string or key == _LESS_PERCENT:
                 values[key] = shlex.quote(string.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>"))
                 self._parameters |= {_LESS_PERCENT: "<%"} if "<%" in string else {}

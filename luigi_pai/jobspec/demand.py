@@ -1,4 +1,4 @@
-"""Demand: the resources that a job requests, and their comparison with virtual clusters."""
+"""Demand: the resources that a job requests, compared with what virtual clusters have."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol
 
 _UNITS = (("GPU", "GPUs"), ("CPU", "CPUs"), ("MB of memory", "MB of memory"))
-_LARGEST = 1e15  # larger numbers from a server or job are ignored, so that products of two stay finite
+_LARGEST = 1e15  # larger numbers from servers and jobs are ignored, so that the product of two stays finite
 
 
 class Resources(NamedTuple):
-    """GPUs, CPUs and MB of memory; None if the server's release does not send the number."""
+    """GPUs, CPUs and MB of memory; None if the server's release does not report the number."""
 
     gpus: float | None = None
     cpus: float | None = None
@@ -28,15 +28,15 @@ class Resources(NamedTuple):
 
 @dataclass(frozen=True)
 class VirtualCluster:
-    """A server's description of a virtual cluster. Servers up to 0.13 send ``share`` but not ``total``.
+    """A virtual cluster as a server reports it. Servers up to 0.13 send ``share`` but not ``total``.
 
     Attributes:
         name: The virtual cluster's name.
-        total: Its resources.
+        total: The virtual cluster's resources.
         used: The resources in use.
-        share: The percentage of the whole cluster that belongs to it; None if the server does not send it.
-        load: The percentage of the whole cluster that its jobs use; None if the server does not send it.
-        jobs_waiting: The number of its queued jobs; None if the server does not send it.
+        share: The percentage of the whole cluster that it owns; None if the server does not report this.
+        load: The percentage of the whole cluster that its jobs use; None if the server does not report this.
+        jobs_waiting: The number of its queued jobs; None if the server does not report this.
     """
 
     name: str
@@ -48,7 +48,7 @@ class VirtualCluster:
 
     @classmethod
     def of(cls, name: str, about: object) -> VirtualCluster:
-        """Return a virtual cluster from the response of a server of any release."""
+        """Read a virtual cluster from the response of a server of any release."""
         given = mapping_of(about)
         waiting = _number(given.get("numPendingJobs"))
         return cls(
@@ -62,7 +62,7 @@ class VirtualCluster:
 
     @property
     def free(self) -> Resources:
-        """The free resources. A value is None if the server does not send its total."""
+        """The free resources. A value is None if the server does not report the total."""
         pairs = zip(self.total, self.used, strict=True)
         return Resources(*(None if size is None else max(0, size - (in_use or 0)) for size, in_use in pairs))
 
@@ -72,9 +72,9 @@ class Demand:
     """The resources that a job requests.
 
     Attributes:
-        whole: The resources of all its instances together.
-        at_once: The resources that must be free before an instance starts. If all instances start together
-            (a gang), this is ``whole``. Otherwise it is the maximum of each resource over all instances.
+        whole: The resources of all the job's instances together.
+        at_once: The resources that must be free before an instance can start. If all instances start
+            together (a gang), this is ``whole``. Otherwise it is each resource's maximum over all instances.
         virtual_cluster: The name of the virtual cluster to run in.
     """
 
@@ -84,7 +84,7 @@ class Demand:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Demand:
-        """Return the demand of a job from its v1 job config or job protocol."""
+        """Return a job's demand from its v1 job config or job protocol."""
         if "protocolVersion" in config:
             roles = [mapping_of(role) for role in mapping_of(config, "taskRoles").values()]
             is_gang = mapping_of(config, "extras").get("gangAllocation") is not False
@@ -106,11 +106,11 @@ class Demand:
 
 
 def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = None) -> str | None:
-    """Return a message about the resources that a virtual cluster does not have for a job.
+    """Return a message about the resources that a job needs but a virtual cluster does not have.
 
-    The result is None if it has all of them, or is unknown. If the server sends no totals (up to 0.13), the
-    message contains the cluster's use and the job's demand. ``clusters`` is a server's response, with virtual
-    clusters by name. ``name`` defaults to the demand's cluster.
+    Return None if the virtual cluster has all of them, or is unknown. If the server does not report totals
+    (up to 0.13), the message contains the cluster's load and the job's demand. ``clusters`` is a server's
+    response, with virtual clusters by name. ``name`` defaults to the demand's cluster.
     """
     name = name or demand.virtual_cluster
     if not isinstance(clusters.get(name), dict):
@@ -127,7 +127,7 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
 
 
 def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
-    """Return a message about the load and queue of a virtual cluster without total (up to 0.13)."""
+    """Return a message about a virtual cluster's load and queue, if its total is unknown (up to 0.13)."""
     rows = zip(_UNITS, demand.at_once, about.used, strict=True)
     unit, want, in_use = next((row for row in rows if row[1]), (_UNITS[0], 0, about.used.gpus))
     parts = []
@@ -145,7 +145,7 @@ def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
 
 
 def free_in(about: object) -> str | None:
-    """Return the free GPUs and CPUs of a virtual cluster as a string; None if they are not known."""
+    """Format a virtual cluster's free GPUs and CPUs; None if they are unknown."""
     known = VirtualCluster.of("", about)
     parts = [
         f"{_format_number(free)} of {_format_amount(total, unit)}"
@@ -156,10 +156,10 @@ def free_in(about: object) -> str | None:
 
 
 def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> str | None:
-    """Return a warning if a job can never start because its virtual cluster is too small; else None.
+    """Return a warning if a job can never start because its virtual cluster is too small; otherwise None.
 
     The cluster is too small if ``Demand.at_once`` exceeds its total. The result is also None if the server
-    does not send resources. ``clusters`` is the server's response.
+    does not report resources. ``clusters`` is the server's response.
     """
     demand = Demand.of_config(job.to_dict())
     about = VirtualCluster.of(demand.virtual_cluster, clusters.get(demand.virtual_cluster))
@@ -170,7 +170,7 @@ def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> 
 
 
 def _insufficient(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:
-    """Yield a pair for each insufficient resource: whether even the total is too small, and a message."""
+    """For each insufficient resource, yield whether even the total is too small, and a message."""
     for unit, want, available, in_use in zip(_UNITS, wanted, total, used, strict=True):
         if available is None or want is None:
             continue
@@ -182,7 +182,7 @@ def _insufficient(wanted: Resources, total: Resources, used: Resources) -> Itera
 
 
 def _resources(response: object) -> Resources:
-    """Read resources from a response, whose fields have the names of API version 1 or 2."""
+    """Read resources from a response with the field names of API version 1 or 2."""
     given = mapping_of(response)
     return Resources(
         _number(given.get("GPUs", given.get("gpu"))),

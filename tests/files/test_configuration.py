@@ -154,7 +154,7 @@ def test_a_folder_that_was_set_is_mentioned_once(pai, caplog, kind, release, fla
     pai.release = release
     messages = run(kind, caplog)
     assert sum("gets no completion flag: luigi.cfg names no" in message for message in messages) == flags
-    assert sum("outputDir: " in each and "stays as it is" in each for each in messages) == folders
+    assert sum("outputDir: " in each and "is unchanged, but" in each for each in messages) == folders
     assert len(messages) == flags + folders
 
 

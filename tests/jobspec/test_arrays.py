@@ -107,7 +107,7 @@ def test_an_instance_without_a_command_fails(by):
 def test_what_differs_is_named(changes, named):
     """The first point that differs from the first one, and its fields; no secret is shown."""
     with pytest.raises(
-        SpecError, match=f"(?s)'b'.*{named}.* differs? from that of 'a'.*points_per_job"
+        SpecError, match=f"(?s)'b'.*{named}.* differs? from job 'a'.*points_per_job"
     ) as caught:
         array_of("array", [job("a"), job("b", **changes)])
     assert "hush" not in str(caught.value)
@@ -116,7 +116,7 @@ def test_what_differs_is_named(changes, named):
 def test_accounts_that_differ_are_named():
     """Without the passwords, which are redacted before the jobs are compared."""
     accounts = [{"uri: python": f"uri: python, auth: {{password: hush-{name}}}"} for name in "ab"]
-    with pytest.raises(SpecError, match=r"prerequisites\.auth: differs from that of 'a'") as caught:
+    with pytest.raises(SpecError, match=r"prerequisites\.auth: differs from job 'a'") as caught:
         array_of("array", [job(name, **account) for name, account in zip("ab", accounts, strict=True)])
     assert "hush" not in str(caught.value)
 
@@ -140,7 +140,7 @@ def test_many_alike_jobs_fit_and_different_ones_are_too_large():
     jobs = [point(number, f"python train.py --rate {number}") for number in range(100)]
     assert len(submission_text(array_of("array", jobs))) < 5_000
     noise = [point(number, f"echo {os.urandom(8000).hex()}") for number in range(15)]
-    with pytest.raises(SpecError, match=r"servers accept at most .*choose fewer points for a job"):
+    with pytest.raises(SpecError, match=r"servers accept at most .*put fewer points in a job"):
         array_of("array", noise)
 
 

@@ -19,7 +19,7 @@ from luigi_pai.jobspec.validate import validate_job
 from luigi_pai.jobspec.validate_protocol import validate_protocol
 
 CASES = cases("convert")
-ABSENT_SHM = "shmMB: is absent, which is 64 MB on v1, 512 on OpenPAI v2 and 16384 on LTP; the role gets 64"
+ABSENT_SHM = "shmMB: is missing, meaning 64 MB on v1, 512 on OpenPAI v2 and 16384 on LTP; the role gets 64"
 
 
 def job(*roles, **about):

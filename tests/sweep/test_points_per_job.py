@@ -375,9 +375,7 @@ class Unlike(Packed):
 
 
 def test_points_that_differ_are_an_error_before_anything_is_sent(v2):
-    with pytest.raises(
-        SpecError, match=r"(?s)'train-3.*prerequisites\[0\]\.uri.*differs from that of 'train-1"
-    ):
+    with pytest.raises(SpecError, match=r"(?s)'train-3.*prerequisites\[0\]\.uri.*differs from job 'train-1"):
         Unlike().run()
     assert not [call for call in v2.calls if "jobs" in call[1]]
 
@@ -398,7 +396,7 @@ def test_a_message_that_the_points_cannot_follow_changes_nothing(v2):
     v2.plan = {"runs_for": 0.3}
     sweep = study("Alone", Unlike, points_per_job=1)
     (answer,) = run_with_messages(sweep, "points_per_job = 4")
-    assert "differs from that of 'train-1" in answer
+    assert "differs from job 'train-1" in answer
     assert states(sweep) == ["SUCCEEDED"] * 3
 
 

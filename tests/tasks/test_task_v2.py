@@ -71,7 +71,7 @@ def test_a_name_that_v2_does_not_know(cluster, name, caplog):
     (said,) = [message for message in caplog.messages if "jobName" in message]
     assert said == (
         f"Job {name}__attempt2, and others like it, on a v2 cluster: jobName: becomes "
-        f"'{v2_name(name)}__attempt2': v2 names have letters, digits, _ and - only"
+        f"'{v2_name(name)}__attempt2': v2 names contain only letters, digits, _ and -"
     )
 
 

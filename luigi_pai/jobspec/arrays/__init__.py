@@ -1,1 +1,1 @@
-"""Arrays: one job whose instances do the work of several jobs that have one container each."""
+"""Arrays: one job whose instances do the work of several single-container jobs."""

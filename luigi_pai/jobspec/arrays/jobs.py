@@ -1,10 +1,10 @@
-"""Arrays. An array is one job whose instances do the work of several jobs with one container each.
+"""Arrays. An array is one job whose instances do the work of several single-container jobs.
 
-The command of an array contains the commands of its jobs as a compressed table with one line per job. An
-instance selects its line by its index. It then sets the environment variables to the values that they would
-have in a job with one instance: its job's name, index 0, a count of one instance, and its ports. If all jobs
-share a command line of 1,000 characters or more, such as the line with the payload of a PaiPythonTask, the
-longest of these lines is stored only once, next to the table.
+An array's command contains its jobs' commands as a compressed table with one line per job. Each instance
+selects its line by its index. It then sets the environment variables to the values that they would have in a
+job with one instance: its job's name, index 0, a count of one instance, and its ports. If all jobs share a
+command line of 1,000 characters or more, such as the line with a PaiPythonTask's payload, the longest such
+line is stored only once, next to the table.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from luigi_pai.runtime import VARIABLES, folded, variables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_FILLED_IN = ("script", "output", "data")  # types of prerequisites, and fields of a role; the URIs may differ
+_FILLED_IN = ("script", "output", "data")  # prerequisite types, and role fields; their URIs may differ
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
-_SHOWN = 5  # maximum number of differing fields that an error names
+_SHOWN = 5  # an error names at most this many differing fields
 _TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
 _LONG = 1000  # characters; a longer line that all jobs share is stored once, next to the table
 _MARK = "@luigi_pai@"  # placeholder for the shared line in the table
@@ -48,19 +48,19 @@ _JOB = VARIABLES["job"].v2[0]
 
 
 def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
-    """Return one job whose instances do the work of several jobs.
+    """Combine several jobs into one job, whose instances do their work.
 
     A failed instance does not end the array. Each instance starts as soon as the cluster has resources for
-    it. The cluster restarts a failed instance as often as it would restart the job outside of an array.
+    it. The cluster restarts a failed instance as often as it would restart the job outside an array.
 
     Args:
-        name: The name of the array.
-        jobs: The jobs, each with one task role of one instance. They may differ only in name, description,
+        name: The array's name.
+        jobs: The jobs, each with one task role and one instance. They may differ only in name, description,
             version, contributor, commands, parameters that only commands use, and URIs of scripts, data and
             outputs.
 
     Raises:
-        SpecError: A job cannot be an instance of this array, or the array is larger than servers accept.
+        SpecError: A job cannot be in this array, or the array is larger than servers accept.
     """
     documents = [resolve(job.to_dict()) for job in jobs]
     array = _shared_by_all(documents)
@@ -84,26 +84,26 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
     try:
         submission_text(protocol)
     except SpecError as error:
-        message = f"{error.problems[0].message}: choose fewer points for a job (points_per_job)"
+        message = f"{error.problems[0].message}: put fewer points in a job (points_per_job)"
         raise SpecError(name, [Problem("", message)]) from None
     return protocol
 
 
 def check_alike(jobs: Iterable[JobProtocol]) -> None:
-    """Check that jobs are alike enough for one array; ``array_of`` also checks parameters and size.
+    """Check that jobs are similar enough for one array; ``array_of`` also checks parameters and size.
 
     Raises:
-        SpecError: A job cannot be in an array, or it cannot be in the same array as the first job.
+        SpecError: A job cannot be in an array, or not in the same array as the first job.
     """
     _shared_by_all(resolve(job.to_dict()) for job in jobs)
 
 
 def _comparable(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a job without the fields in which the jobs of an array may differ (see ``array_of``)."""
+    """Return a job without the fields in which an array's jobs may differ (see ``array_of``)."""
     name = str(document["name"])
     roles = document.get("taskRoles") or {}
     if len(roles) != 1 or next(iter(roles.values())).get("instances", 1) != 1:
-        message = "must be one role with one instance if points share a job; leave points_per_job out"
+        message = "must be one role with one instance if points share a job; or remove points_per_job"
         raise SpecError(name, [Problem("taskRoles", message)])
     kept = copy.deepcopy(document)
     for key in ("name", "parameters", "deployments", "description", "contributor", "version"):
@@ -124,21 +124,21 @@ def _comparable(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shared_by_all(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Check that jobs and their secrets are alike; return the shared fields. Errors show no secrets."""
+    """Check that jobs and their secrets match; return the shared fields. Errors never show secrets."""
     first: dict[str, Any] | None = None
     first_name = ""
     for document in documents:
         name, shared = str(document["name"]), _comparable(document)
         ((_, commands),) = role_commands(document).items()
         if any(_SECRET.search(command) for _, command in commands):
-            message = "refer to secrets, which points that share a job cannot do; leave points_per_job out"
+            message = "refer to secrets, which points that share a job cannot use; remove points_per_job"
             raise SpecError(name, [Problem("commands", message)])
         if first is None:
             first, first_name = shared, name
         elif shared != first:
             _check_equal(first, shared, name, first_name)
     if first is None:
-        raise ValueError("an array has at least one job")
+        raise ValueError("an array needs at least one job")
     return copy.deepcopy(first)
 
 
@@ -152,8 +152,8 @@ def _check_equal(first: Mapping[str, Any], other: Mapping[str, Any], name: str, 
         more = ", ..." if len(fields) > _SHOWN else ""
         verb = "differs" if len(fields) == 1 else "differ"
         message = (
-            f"{verb} from that of {first_name!r}: points in one job have the same image, resources and "
-            "settings; make them equal, or leave points_per_job out"
+            f"{verb} from job {first_name!r}: points that share a job need the same image, resources and "
+            "settings; make them equal, or remove points_per_job"
         )
         raise SpecError(name, [Problem(f"{', '.join(fields[:_SHOWN])}{more}", message)])
 
@@ -163,7 +163,7 @@ def _auth(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parameters that are equal in all jobs. Commands already contain the other values."""
+    """Return the parameters that are equal in all jobs. The commands already contain the other values."""
     given = [document.get("parameters") or {} for document in documents]
     common = {
         key: value
@@ -174,7 +174,7 @@ def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str
     different = sorted({key for parameters in given for key in parameters} - set(common))
     for key in different:
         if re.search(rf"\$parameters\.{re.escape(key)}\b", rest):
-            message = "differs between the points: only commands may refer to it, not prerequisites or extras"
+            message = "differs between the points: only commands can refer to it, not prerequisites or extras"
             raise SpecError(str(documents[0]["name"]), [Problem(f"parameters.{key}", message)])
     return common
 
@@ -183,7 +183,7 @@ def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str
 
 
 def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the commands of an array; the documents are its jobs, resolved, each with one task role."""
+    """Return an array's commands. ``documents`` are its jobs, resolved, each with one task role."""
     ((label, role),) = documents[0]["taskRoles"].items()
     lines = [_table_line(document) for document in documents]
     command = '"$luigi_pai_line"'
@@ -200,9 +200,9 @@ def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of an array's jobs, in the order of their indexes; None if it is not an array.
+    """Return the names of an array's jobs in index order; None if the job is not an array.
 
-    ``array`` is the stored job protocol from a server.
+    ``array`` is the job protocol that a server stored.
     """
     for role in mapping_of(array, "taskRoles").values():
         commands = list_of(role, "commands")
@@ -212,9 +212,9 @@ def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
 
 
 def job_in(array: Mapping[str, Any], index: int) -> dict[str, Any]:
-    """Return the job protocol of an array's instance, as a job with one instance and its own command.
+    """Return the job protocol for one of an array's instances: a job with one instance and its own command.
 
-    ``array`` is the stored job protocol from a server. If it is not an array, it is returned unchanged.
+    ``array`` is the job protocol that a server stored. If it is not an array, it is returned unchanged.
     """
     names = jobs_in(array)
     if names is None or index >= len(names):
@@ -225,12 +225,12 @@ def job_in(array: Mapping[str, Any], index: int) -> dict[str, Any]:
     command = command.replace(_MARK, _unpack(commands[-1]) or _MARK, 1)
     command = _ESCAPED.sub(lambda found: _CHARACTERS[found[1]], command).removeprefix(_ERREXIT)
     single = {**role, "instances": 1, "commands": [command]}
-    single.pop("completion", None)  # the array's value, with which no instance ends the job
+    single.pop("completion", None)  # the array's value, which lets no instance end the job
     return {**array, "name": names[index], "taskRoles": {label: single}}
 
 
 def _unpack(command: str) -> str | None:
-    """Return the string that is packed in a command; None if there is none."""
+    """Return the string packed in a command; None if there is none."""
     found = _TABLE.search(command)
     try:
         return None if found is None else gzip.decompress(base64.b64decode(found[1])).decode("utf-8", _BYTES)
@@ -239,15 +239,15 @@ def _unpack(command: str) -> str | None:
 
 
 def _table_line(document: dict[str, Any]) -> str:
-    """Return a job's line of the table, ``NAME:COMMAND``. The command is escaped for ``printf %b``."""
+    """Return a job's line in the table, ``NAME:COMMAND``. The command is escaped for ``printf %b``."""
     name = str(document["name"])
     (command,) = entrypoints(document).values()
-    command = f"{_ERREXIT}{command}"  # servers of 0.15 and 0.16 do not set this but join commands with &&
+    command = f"{_ERREXIT}{command}"  # 0.15 and 0.16 join commands with && instead of setting this
     return f"{name}:" + command.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
 
 
 def _longest_shared_line(lines: Sequence[str]) -> str:
-    """Return the longest command line that all jobs share; empty if it has fewer than 1,000 characters."""
+    """Return the longest command line that all jobs share; empty if it is shorter than 1,000 characters."""
     first, *others = lines
     if any(_MARK in line for line in lines):
         return ""
@@ -256,7 +256,7 @@ def _longest_shared_line(lines: Sequence[str]) -> str:
 
 
 def _select_line(lines: Sequence[str]) -> str:
-    """Return the shell command that reads the instance's line of the table."""
+    """Return the shell command that reads the instance's line from the table."""
     table = packed("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
     number = f"$(({_INDEX} + 1))"
     found = f'luigi_pai_line="$({table} | sed -n "{number}p")"'
@@ -264,7 +264,7 @@ def _select_line(lines: Sequence[str]) -> str:
 
 
 def _single_job_exports(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
-    """Yield commands that set the variables of an instance to their values in a job with one instance."""
+    """Yield commands that set an instance's variables to the values they have in a job with one instance."""
     role = folded(label)
     instance = {"role": role, "index": 0}
     own_name = f'"${{{_JOB}%%~*}}~${{luigi_pai_line%%:*}}"'
@@ -281,7 +281,7 @@ def _single_job_exports(label: str, completion: Mapping[str, Any]) -> Iterator[s
         variables("v2", "task_host", f'"${_HOST}"', **instance),
     ):
         values |= named
-    # index 0 in names of variables: instance 3 renames PAI_PORT_LIST_main_3_http to PAI_PORT_LIST_main_0_http
+    # index 0 in variable names: instance 3 renames PAI_PORT_LIST_main_3_http to PAI_PORT_LIST_main_0_http
     before, after = rf"PAI_(PORT_LIST_|HOST_IP_)?{role}_", "(_[A-Za-z0-9_]+)?"
     pairs = f"env | sed -En 's/^({before})[0-9]+({after})=.*/\\1:\\3/p' | sort -u"
     names = f"env | sed -En 's/^({before}[0-9]+{after})=.*/\\1/p'"

@@ -1,1 +1,1 @@
-"""Formats that the servers' JavaScript reads and writes (YAML, mustache, JSON, numbers), and shell."""
+"""The formats that the servers' JavaScript reads and writes (YAML, mustache, JSON, numbers), and shell."""

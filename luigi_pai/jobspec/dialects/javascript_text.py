@@ -11,9 +11,9 @@ _SMALLEST_PLAIN_EXPONENT = -6
 
 
 def javascript_number(value: float) -> int | float:
-    """Convert a double like JSON.stringify: to an integer if it is whole and below 1e21.
+    """Convert a double as JSON.stringify does: to an integer if it is whole and below 1e21.
 
-    Such an integer has at most 17 significant digits, then zeros: 2**67 is 147573952589676410000.
+    The integer has at most 17 significant digits, then zeros: 2**67 becomes 147573952589676410000.
     """
     if abs(value) < 10.0**_LARGEST_PLAIN_EXPONENT and value == int(value):
         return int(Decimal(repr(value)))
@@ -21,7 +21,7 @@ def javascript_number(value: float) -> int | float:
 
 
 def javascript_text(value: Any) -> str:
-    """Format a JSON value like String(value): ``true``, ``1e+21``, ``a,b``, ``[object Object]``."""
+    """Format a JSON value as String(value) does: ``true``, ``1e+21``, ``a,b``, ``[object Object]``."""
     if isinstance(value, str):
         return value
     if value is None:

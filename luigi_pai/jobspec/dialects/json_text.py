@@ -1,4 +1,4 @@
-"""Strict reading of JSON: NaN, Infinity and repeated keys, which Python accepts, are refused."""
+"""Reads JSON strictly: rejects NaN, Infinity and repeated keys, which Python accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
 from luigi_pai.jobspec.hints import name_of
 
-_TWICE = "has a key twice"
+_TWICE = "has the same key twice"
 _MISTAKES: Final = (
     (re.compile(r"//|/\*|#"), "JSON has no comments; remove this one"),
     (re.compile(r"'"), 'JSON has no single quotes; write "..."'),
@@ -19,14 +19,14 @@ _MISTAKES: Final = (
     (re.compile(r",\s*[}\]]"), "JSON has no comma after the last item; remove it"),
     (re.compile(r"[\n\t]"), r"a string contains a line break or a tab; write \n or \t"),
 )
-"""The characters at the position of an error, and the message about them."""
+"""The characters at an error's position, and the message about them."""
 
 
 def read_json(text: str, source: str) -> Any:
     """Parse JSON and return its value.
 
     Raises:
-        SpecError: ``text`` is not JSON. The error has one problem, with the line if the line is known.
+        SpecError: ``text`` is not JSON. The error has one problem, with the line if it is known.
     """
     try:
         return json.loads(
@@ -36,7 +36,7 @@ def read_json(text: str, source: str) -> Any:
         problem = _problem(text, error)
     except (RecursionError, ValueError) as error:
         if str(error) == _TWICE:
-            read_yaml(text, source)  # refuses repeated keys, with their lines
+            read_yaml(text, source)  # reports repeated keys with their lines
         problem = Problem("", f"cannot be read as JSON: {error}")
     raise SpecError(source, [problem])
 
@@ -47,7 +47,7 @@ def _problem(text: str, error: json.JSONDecodeError) -> Problem:
     index = len(before) - 1 if is_after_comma else error.pos
     message = next((message for pattern, message in _MISTAKES if pattern.match(text, index)), error.msg)
     if found := re.compile(r"[^\x00-\x7f]").match(text, index):
-        message = f"{name_of(found)} is here; write the character of ASCII"
+        message = f"{name_of(found)} is here; use the ASCII character instead"
     column = index - text.rfind("\n", 0, index)
     return Problem("", f"is not JSON, at column {column}: {message}", line=text.count("\n", 0, index) + 1)
 
@@ -66,5 +66,5 @@ def _refuse_constant(name: str) -> Any:
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise ValueError(f"{digits} is too large a number")
+        raise ValueError(f"the number {digits} is too large")
     return number

@@ -1,8 +1,8 @@
-"""Parses the template language of commands: mustache 2.3 with ``<% %>`` as tags.
+"""Parses the template language in commands: mustache 2.3 with ``<% %>`` as tags.
 
 The server fills in names and removes every other kind of tag: sections with their content, partials,
-comments, unescaped names. Of these kinds, a job may have only comments (``templates.references`` refuses the
-others). A tag that is not closed makes the server fail.
+comments, unescaped names. Of these kinds, jobs may contain only comments (``templates.references`` rejects
+the others). A tag that is not closed makes the server fail.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPACES: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-"""The white space of JavaScript, in patterns and in ``trim()``."""
+"""JavaScript's white space, in patterns and in ``trim()``."""
 
 _INDEX = re.compile(r"\[([0-9]+)\]")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -23,20 +23,20 @@ _OPENING_KINDS = ("#", "^", "/", ">", "{", "&", "=", "!")
 
 
 ABSENT: Final = object()
-"""The value of a name that does not refer to anything."""
+"""The value of a name that refers to nothing."""
 
 
 class TemplateError(ValueError):
-    """A template on which the server fails."""
+    """A template that makes the server fail."""
 
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag of a template.
+    """A tag in a template.
 
     Attributes:
         kind: ``name`` if the tag is a name; for any other tag, the character after ``<%``, such as ``#``.
-        value: The content of the tag, without this character.
+        value: The tag's content, without that character.
     """
 
     kind: str
@@ -73,13 +73,13 @@ def parse(template: str) -> list[str | Tag]:
 
 
 def shown(tag: str) -> str:
-    """Return the start of a tag in one line, so that a reader can find the tag."""
+    """Return the start of a tag on one line, so that a reader can find it."""
     line = " ".join(tag.split())
-    return line if len(line) <= 40 else f"{line[:40]}..."  # noqa: PLR2004  enough to find it by
+    return line if len(line) <= 40 else f"{line[:40]}..."  # noqa: PLR2004  enough to find the tag
 
 
 def steps(name: str) -> list[str]:
-    """Return the steps of a name: ``$data.uri[0]`` -> ``["$data", "uri", "0"]``."""
+    """Split a name into steps: ``$data.uri[0]`` -> ``["$data", "uri", "0"]``."""
     name = _INDEX.sub(r".\1", name)
     return name.split(".") if name.find(".") > 0 else [name]
 
@@ -87,7 +87,7 @@ def steps(name: str) -> list[str]:
 def look_up(view: Any, path: list[str]) -> Any:
     """Return the value under a path of keys and indexes, or ``ABSENT``.
 
-    The server also looks up ``length`` and the characters of strings, but no job refers to these.
+    The server can also look up ``length`` and a string's characters, but no job refers to these.
     """
     value: Any = view
     for step in path:

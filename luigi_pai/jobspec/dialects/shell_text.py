@@ -1,8 +1,8 @@
-"""The part of the shell's grammar that decides how a command ends: quotes, comments, here-documents.
+"""Parses the part of the shell's grammar that decides how a command ends: quotes, comments, here-documents.
 
-A rest-server appends to a command, so the end of the command decides how the shell reads both. The parser
-here is made for this purpose: like bash, it finds where a quote, a comment, a here-document or a parenthesis
-starts and ends, but it knows no keywords.
+A rest-server appends text to a command, so the end of the command decides how the shell reads both. This
+parser does only what that requires: like bash, it finds where a quote, a comment, a here-document or a
+parenthesis starts and ends, but it does not know keywords.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _DELIMITER = r"""(?:\\.|'[^'\n]*'|"[^"\n]*"|[^\s'"\\;&|<>()])+"""
-_BACKQUOTED = r"`(?:\\[\s\S]|[^`\\])*`"  # bash searches only for the second backquote
+_BACKQUOTED = r"`(?:\\[\s\S]|[^`\\])*`"  # bash only looks for the closing backquote
 _ANY = r"""(?P<open>\$\(\(|\$\(|\$\{|") | (?P<other>[\s\S])"""
 _COMMAND = re.compile(
     rf"""(?P<word>[^\s\\'"`$();|&<>\#]+) |
@@ -41,7 +41,7 @@ _INSIDE: Final = {
     "${": ("}", _PARAMETER),
     '"': ('"', _QUOTED),
 }
-"""Opening token -> its closing token and the tokens inside."""
+"""Opening token -> closing token and the tokens inside."""
 _CARRIAGE_RETURN = re.compile(r"\r+(?=\n|\Z)")
 _STATUS = "\n(exit $?)"
 _STRICT = "bash -e -o pipefail -c $'"
@@ -54,10 +54,10 @@ class Ending:
     Attributes:
         end: The index after the last word or operator; blanks, ``;``, line breaks and comments may follow.
         operator: The last token if it is ``&``, ``|``, ``|&``, ``&&``, ``||`` or a backslash; else empty.
-        unclosed: The token that is not closed, such as ``'``, ``$(`` or ``<<EOF``; empty if all are closed.
-        is_here_document: Whether the last line is the last line of a here-document.
-        bare: The command with ``_`` for each character of quoted strings and parentheses, and blanks for
-            comments and here-documents, so that indexes are the same as in the command.
+        unclosed: The unclosed token, such as ``'``, ``$(`` or ``<<EOF``; empty if every token is closed.
+        is_here_document: Whether the last line ends a here-document.
+        bare: The command with ``_`` for each character in quoted strings and parentheses, and blanks for
+            comments and here-documents. Indexes are the same as in the command.
     """
 
     end: int
@@ -68,20 +68,20 @@ class Ending:
 
 
 def ending(command: str) -> Ending:
-    """Return how a command ends; its lines end with LF."""
+    """Return how a command ends. The command's lines must end with LF."""
     return _Reader(command).read()
 
 
 def with_line_feeds(command: str) -> str:
-    """Return a command whose lines end with LF instead of CR LF, because the shell does not ignore CR."""
+    """Replace CR LF with LF in a command, because the shell does not ignore CR."""
     return _CARRIAGE_RETURN.sub("", command) if "\r" in command else command
 
 
 def repaired(command: str) -> str:
-    """Return an equivalent command to which a server of 0.7 or 0.8 can append `` || exit $?``.
+    """Return an equivalent command to which 0.7 and 0.8 servers can append `` || exit $?``.
 
-    Line breaks, ``;`` and comments at the end are removed. The last line of a here-document stays on its own
-    line. All other commands are returned unchanged.
+    Line breaks, ``;`` and comments at the end are removed. A here-document's last line stays on its own line.
+    All other commands are returned unchanged.
     """
     command = with_line_feeds(command)
     if "#" not in command and "<<" not in command and command.rstrip(" \t")[-1:] not in ("\n", ";"):
@@ -95,25 +95,25 @@ def repaired(command: str) -> str:
 
 
 def strict(command: str) -> str:
-    """Return a one-line command that runs a command under ``set -e -o pipefail`` on every release.
+    """Wrap a command in a one-line command that runs it under ``set -e -o pipefail`` on every release.
 
-    In the script of 0.9 to 0.14, ``set -e`` has no effect, so a separate bash runs the command.
+    In the script of 0.9 to 0.14, ``set -e`` has no effect, so the command runs in a separate bash.
     """
     escaped = json.dumps(with_line_feeds(command), ensure_ascii=False)[1:-1].replace("'", r"\'")
     return f"{_STRICT}{escaped}'"
 
 
 def strict_command(command: str) -> str | None:
-    """Return the command that was passed to ``strict``, given its result; None for any other command."""
+    """Undo ``strict``: return the original command, or None if ``strict`` did not produce this one."""
     escaped = command.removeprefix(_STRICT)[:-1].replace(r"\'", "'")
-    with contextlib.suppress(ValueError):  # raised for similar commands that users write
+    with contextlib.suppress(ValueError):  # for similar commands that users write
         found = str(json.loads(f'"{escaped}"'))
         return found if strict(found) == command else None
     return None
 
 
 def packed(content: bytes) -> str:
-    """Return a command that prints the content, which it contains in compressed form."""
+    """Return a command that contains the content in compressed form and prints it."""
     data = base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
     return f"echo {data} | base64 -d | gzip -d"
 
@@ -124,7 +124,7 @@ class _Reader:
         self._at = self._end = 0
         self._operator = ""
         self._open: list[tuple[str, str, re.Pattern[str]]] = []  # open tokens, the innermost last
-        self._here: list[tuple[str, str]] = []  # here-documents that start at the next line
+        self._here: list[tuple[str, str]] = []  # here-documents that start on the next line
         self._is_here_document = self._in_word = False
         self._bare = ""
 
@@ -140,14 +140,14 @@ class _Reader:
         return Ending(self._end, self._operator, unclosed, self._is_here_document, self._bare)
 
     def _step(self) -> str:
-        """Read a token; return it if it can never be closed, or else an empty string."""
+        """Read a token; return it if it can never be closed, otherwise an empty string."""
         _opener, closer, pattern = self._open[-1] if self._open else ("", "", _COMMAND)
         if closer and self._command.startswith(closer, self._at):
             self._open.pop()
             self._take(self._at + len(closer), "_")
             return ""
         found = pattern.match(self._command, self._at)
-        assert found is not None  # the last alternative matches any character
+        assert found is not None  # because the last alternative matches any character
         kind, piece = found.lastgroup or "", found[0]
         if kind in ("open", "bracket"):
             self._take(found.end(), "_")

@@ -1,12 +1,12 @@
-"""Parses the nodes and scalars of YAML like the servers' js-yaml, with PyYAML.
+"""Parses YAML's nodes and scalars with PyYAML, but as the servers' js-yaml does.
 
-Three methods of PyYAML's scanner are overridden: for tabs between tokens, tabs within plain scalars, and
+Three methods of PyYAML's scanner are overridden to handle tabs between tokens, tabs within plain scalars, and
 blanks before a line break within quotes. Characters that PyYAML and js-yaml treat differently are replaced
 before PyYAML reads the document and restored afterwards.
 
-OpenPAI 0.15 to 1.8 and LTP 1.0 use js-yaml 3, LTP 1.1 and later use js-yaml 4. A scalar that these two read
-differently is refused. The patterns of scalars are js-yaml's (``lib/type/int.js``, ``float.js`` and
-``timestamp.js``). Messages do not quote the document, because it may contain a secret.
+OpenPAI 0.15 to 1.8 and LTP 1.0 use js-yaml 3; LTP 1.1 and later use js-yaml 4. Scalars that these two read
+differently are rejected. The patterns for scalars are js-yaml's (``lib/type/int.js``, ``float.js`` and
+``timestamp.js``). Messages never quote the document, because it may contain a secret.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_DEPTH = 100
 """Maximum number of nested levels in a document."""
 
 TOO_DEEP = f"this is nested more than {MAX_DEPTH} levels deep, which no job is; it is not read further"
-"""Message for a part that is more than ``MAX_DEPTH`` levels deep."""
+"""Message for a part nested more than ``MAX_DEPTH`` levels deep."""
 
 BAD_TAG = (
     "this value does not fit its tag, or the tag is none of !!str, !!int, !!float, !!bool and !!null; leave "
@@ -41,7 +41,7 @@ BAD_TAG = (
 """Message for a tag that is unknown or does not fit its value."""
 
 QUOTE_STRING = "if you mean a string, put it in quotes"
-"""Advice for a value that is not read as a string."""
+"""Advice for a value that servers do not read as a string."""
 
 _OPEN_QUOTE = "the quote that starts here is never closed"
 _KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
@@ -53,13 +53,13 @@ _INDENTATION = (
     "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
 )
 _AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
-"""Messages for mistakes that PyYAML notices late; their position is the error's ``context_mark``."""
+"""Messages for mistakes that PyYAML notices late; the mistake is at the error's ``context_mark``."""
 
 _MESSAGES = (
     (
         "mapping values are not allowed",
         (
-            "a second ': ' is in this line, its indentation is incorrect, or its key has more than 1,024 "
+            "this line contains a second ': ', is indented incorrectly, or has a key of more than 1,024 "
             "characters; put a string with ': ' in quotes"
         ),
     ),
@@ -76,7 +76,7 @@ _MESSAGES = (
     ("found undefined alias", _ANCHOR),
     ("but found another document", "a second document starts here; a job is one document"),
 )
-"""Pairs of a part of a PyYAML message and our message. ``_from_pyyaml`` has a message for other cases."""
+"""Part of a PyYAML message -> our message. ``_from_pyyaml`` has a message for other cases."""
 
 
 class YamlError(Exception):
@@ -88,25 +88,25 @@ class YamlError(Exception):
 
 
 def yaml_problem(message: str, line: int, column: int, path: Path, level: Level = Level.REFUSED) -> Problem:
-    """Return a problem at a line and column, counted from 1; column 0 means that only the line is known."""
+    """Return a problem at a line and column, counted from 1; column 0 means only the line is known."""
     where = f"column {column}: " if column else ""
     return Problem(path_text(path), f"{where}{message}", level, line)
 
 
 def place_of(mark: Any) -> tuple[int, int]:
-    """Return line and column of one of PyYAML's marks, from 1."""
+    """Return the line and column of one of PyYAML's marks, counted from 1."""
     return mark.line + 1, mark.column + 1
 
 
 def _from_pyyaml(error: Any, document: str) -> YamlError:
-    """Convert an error of PyYAML to a YamlError. An odd character in the last two lines is its position."""
+    """Convert a PyYAML error to a YamlError. If the last two lines have an odd character, point there."""
     found = error.problem or ""
     mark = error.problem_mark or error.context_mark
     message = next((message for part, message in _MESSAGES if part in found), None)
     if message in _AT_CONTEXT:
         mark = error.context_mark or mark
     line, column = place_of(mark) if mark else (1, 1)
-    message = message or f"this cannot stand here, in YAML; remove it or, {QUOTE_STRING}"
+    message = message or f"YAML does not allow this here; remove it or, {QUOTE_STRING}"
     for number in range(max(line - 1, 1), line + 1):
         if found := ODD.search(document.split("\n")[number - 1]):
             message = f"{name_of(found)} is here; else look at line {line}, column {column}: {message}"
@@ -116,14 +116,14 @@ def _from_pyyaml(error: Any, document: str) -> YamlError:
 
 _REPLACED = re.compile(
     "[\x85\u2028\u2029]"  # line breaks for PyYAML, but not for js-yaml
-    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a string, which PyYAML may read as a key's mark
+    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a string, which PyYAML may take for a key indicator
 )
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's composer, but with different tags for nodes without a tag in the document.
+    """PyYAML's composer, with different tags for nodes that have no tag in the document.
 
-    The tag is ``!`` for a scalar in quotes or in a block (``|``, ``>``), and empty for all other nodes.
+    The tag is ``!`` for a scalar in quotes or in a block (``|``, ``>``), and empty for any other node.
     """
 
     def __init__(self, document: str) -> None:
@@ -135,7 +135,7 @@ class _Loader(yaml.SafeLoader):
         super().__init__(_REPLACED.sub(lambda match: replacements[match[0]], document))
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a node. Refuse the tag ``!`` and nodes that are nested too deeply."""
+        """Compose a node. Reject the tag ``!`` and nodes that are nested too deeply."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's
         if getattr(event, "tag", None) == "!":
             raise YamlError(BAD_TAG, *place_of(event.start_mark))
@@ -157,8 +157,8 @@ class _Loader(yaml.SafeLoader):
         return "!" if kind is yaml.ScalarNode and not implicit[0] else ""
 
     def scan_to_next_token(self) -> None:
-        """Skip tabs in addition to the characters that PyYAML skips. Refuse tabs in the indentation."""
-        if self.flow_level > MAX_DEPTH:  # also here, because PyYAML scans nested [ before it composes nodes
+        """Skip tabs, as well as the characters that PyYAML skips. Reject tabs in the indentation."""
+        if self.flow_level > MAX_DEPTH:  # here too, because PyYAML scans nested [ before it composes nodes
             raise YamlError(TOO_DEEP, *place_of(self))
         super().scan_to_next_token()
         while self.peek() == "\t":
@@ -190,22 +190,22 @@ class _Loader(yaml.SafeLoader):
         return str(self.prefix(length))
 
     def _check_indentation(self) -> None:
-        """Refuse the tab that comes next in the document if it is in the indentation."""
+        """Reject the tab that comes next in the document if it is part of the indentation."""
         line_before = self.buffer[self.pointer - self.column : self.pointer]
         if (
             not self.flow_level
             and not line_before.strip(" ")
             and self.peek(len(self._blanks())) not in "\r\n#"
         ):
-            message = "a tab indents this, and servers differ in how they nest it; use blanks"
+            message = "this is indented with a tab, which servers read differently; use spaces"
             raise YamlError(message, *place_of(self))
 
 
 def compose(document: str) -> Any:
-    """Return PyYAML's root node of the only document in ``text``; None if there is no document.
+    """Return PyYAML's root node for the only document in ``text``; None if there is no document.
 
     Raises:
-        YamlError: ``text`` is not YAML, has several documents, or has a character that no server accepts.
+        YamlError: ``text`` is not YAML, has several documents, or contains a character that servers reject.
     """
     document = document.removeprefix("\ufeff")
     if document and document[-1] not in "\r\n":
@@ -222,7 +222,7 @@ def compose(document: str) -> Any:
     except yaml.reader.ReaderError as error:
         before = re.sub("\r\n?", "\n", document[: error.position])
         code = f"U+{ord(document[error.position]):04X}"
-        message = f'no job may have this character ({code}); remove it, or write it as an escape in "..."'
+        message = f'jobs cannot contain this character ({code}); remove it, or write it as an escape in "..."'
         position = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise YamlError(message, *position) from None
     except (ValueError, OverflowError):
@@ -231,7 +231,7 @@ def compose(document: str) -> Any:
 
 
 MERGE = "<<"
-"""The plain key whose value is merged into the mapping with the key."""
+"""The plain key whose value is merged into the mapping that contains it."""
 
 _WORDS = {
     **dict.fromkeys(("~", "null", "Null", "NULL", ""), None),
@@ -271,17 +271,17 @@ _REAL = re.compile(
 
 
 class UnclearScalarError(ValueError):
-    """A scalar that OpenPAI and LTP, or servers and people, read differently. The message has no value."""
+    """A scalar that OpenPAI and LTP, or servers and people, read differently. The message omits the value."""
 
 
 def plain_value(scalar: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]:
-    """Return the value of a scalar without quotes and tag, and whether it is a date.
+    """Return the value of a scalar without quotes or tag, and whether it is a date.
 
-    ``js_yaml_4`` is whether js-yaml 4 reads it instead of js-yaml 3; None if that is not known.
+    ``js_yaml_4`` is whether js-yaml 4 reads it instead of js-yaml 3; None if this is unknown.
 
     Raises:
-        UnclearScalarError: Js-yaml 3 and 4 read it differently and the version is not known, or it is a
-            date with a time, a date that does not exist, or a date before the year 100.
+        UnclearScalarError: js-yaml 3 and 4 read the scalar differently and the version is unknown, or it is
+            a date with a time, a date that does not exist, or a date before the year 100.
     """
     if scalar in _WORDS:
         return _WORDS[scalar], False
@@ -296,7 +296,7 @@ def plain_value(scalar: str, *, js_yaml_4: bool | None = None) -> tuple[Any, boo
         )
     is_date = _DATE.fullmatch(scalar) is not None
     if is_date:
-        with contextlib.suppress(ValueError):  # a value such as 2024-02-30 is refused below
+        with contextlib.suppress(ValueError):  # a value such as 2024-02-30 is rejected below
             return f"{date.fromisoformat(scalar)}T00:00:00.000Z", True
     if is_date or _TIME.fullmatch(scalar):
         raise UnclearScalarError(f"the server reads this as a time, and converts it to UTC; {QUOTE_STRING}")
@@ -305,7 +305,7 @@ def plain_value(scalar: str, *, js_yaml_4: bool | None = None) -> tuple[Any, boo
 
 
 def _as_read_by(scalar: str, *, js_yaml_4: bool) -> Any:
-    """Return the value that js-yaml 3 or 4 gives a scalar that they read differently."""
+    """Return what js-yaml 3 or 4 reads for a scalar that they read differently."""
     digits, base = scalar.lstrip("+-").replace("_", ""), 8
     parts = list(digits.removeprefix("0o"))
     is_number = js_yaml_4
@@ -325,7 +325,7 @@ def _number(scalar: str) -> int | float | None:
     if match := _INTEGER.fullmatch(scalar):
         kind = str(match.lastgroup)
         digits = match[kind].replace("_", "")
-        try:  # unlike int(), float() has no limit of decimal digits
+        try:  # unlike int(), float() does not limit the number of digits
             value = float(digits) if kind == "decimal" else float(int(digits, _BASES[kind]))
         except OverflowError:
             value = math.inf

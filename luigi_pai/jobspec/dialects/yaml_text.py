@@ -1,6 +1,6 @@
-"""Reads and writes YAML with the same values that the rest-servers read.
+"""Reads and writes YAML so that values are the same as those the rest-servers read.
 
-Servers read a job with js-yaml, which follows neither YAML 1.1 nor 1.2. For example, ``yes`` is a string,
+Servers read jobs with js-yaml, which follows neither YAML 1.1 nor 1.2. For example, ``yes`` is a string,
 a date is a time in UTC, and ``017`` is 15 in js-yaml 3, but 17 in js-yaml 4 (see ``yaml_syntax``). All
 servers, and PyYAML, read the same values from the output of ``write_yaml``.
 """
@@ -35,7 +35,7 @@ from luigi_pai.jobspec.paths import path_text
 if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
-    Entries = dict[str, tuple[int, Any]]  # key -> line of the key and node of its value
+    Entries = dict[str, tuple[int, Any]]  # key -> the key's line and the value's node
 
 _TAG = "tag:yaml.org,2002:"
 _TYPES = {"null": (type(None),), "bool": (bool,), "int": (int,), "float": (int, float)}
@@ -51,22 +51,22 @@ _LONGEST_CACHED = 1000  # characters
 
 
 class Document:
-    """A YAML document, read like the servers do. Each alias is replaced by a copy of its node's value.
+    """A YAML document, read as the servers read it. Each alias is replaced with a copy of its node's value.
 
     Args:
         text: One YAML document.
         js_yaml_4: See ``read_yaml``.
 
     Raises:
-        YamlError: ``text`` is not YAML, or servers refuse it.
+        YamlError: ``text`` is not YAML, or servers reject it.
 
     Attributes:
-        text: The argument of the constructor.
-        value: The document's value, in the types of JSON: dict, list, str, int, float, bool, None.
-        lines: Path of each value -> the line of its key, or of the value itself if it is an item of a list.
-            The first line is 1.
+        text: The constructor's argument.
+        value: The document's value, with JSON types: dict, list, str, int, float, bool, None.
+        lines: Each value's path -> the line of its key, or of the value itself if it is a list item. The
+            first line is 1.
         warnings: Scalars that the server reads in a surprising way, such as a date as a time in UTC.
-        problems: Scalars and keys whose values servers lose or change, or whose values depend on the server.
+        problems: Scalars and keys whose values servers drop or change, or whose values depend on the server.
     """
 
     def __init__(self, text: str, *, js_yaml_4: bool | None = None) -> None:
@@ -75,7 +75,7 @@ class Document:
         self.lines: dict[Path, int] = {}
         self.warnings: list[Problem] = []
         self.problems: list[Problem] = []
-        self._begun: set[int] = set()  # the node being read and those that contain it
+        self._begun: set[int] = set()  # the node being read and the nodes that contain it
         self._entries: dict[int, Entries] = {}
         root = compose(text)
         self.value: Any = None
@@ -84,13 +84,13 @@ class Document:
             self.value = self._value(root, (), root.start_mark.line + 1)
 
     def _value(self, node: Any, path: Path, line: int) -> Any:
-        """Return the value of a node. ``line`` is the line of its key, or of the node if there is no key."""
+        """Return a node's value. ``line`` is the line of its key, or the node's line if there is no key."""
         if len(path) > MAX_DEPTH:
             raise _error(node, TOO_DEEP, ())
         self.lines[path] = line
         if len(self.lines) > _MAX_PARTS:
-            message = f"the document has more than {_MAX_PARTS:,} parts, copies by aliases ('*') included"
-            raise YamlError(f"{message}; write fewer", line)
+            message = f"the document has more than {_MAX_PARTS:,} parts, including copies by aliases ('*')"
+            raise YamlError(f"{message}; make it smaller", line)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._begun:
@@ -114,7 +114,7 @@ class Document:
             raise _error(node, BAD_TAG, path)
 
     def _entries_of(self, node: Any, path: Path) -> Entries:
-        """Return the entries of a mapping, including those that ``<<`` merges into it."""
+        """Return a mapping's entries, including those that ``<<`` merges into it."""
         if id(node) in self._entries:
             return self._entries[id(node)]
         self._check_tag(node, "map", path)
@@ -132,7 +132,7 @@ class Document:
                     entries |= new
                     merged |= new.keys()
             elif key in entries and key not in merged:
-                message = f"this key is in line {entries[key][0]} already; remove one of the two"
+                message = f"this key is already in line {entries[key][0]}; remove one of the two"
                 raise _error(key_node, message, key_path)
             else:
                 merged.discard(key)
@@ -140,7 +140,7 @@ class Document:
         return entries
 
     def _key(self, node: Any, path: Path) -> str:
-        """Convert a key to a string like JavaScript."""
+        """Convert a key to a string as JavaScript does."""
         if not isinstance(node, yaml.ScalarNode):
             raise _error(
                 node,
@@ -155,7 +155,7 @@ class Document:
             self.problems.append(_problem(node, message, path))
         key = javascript_text(value)
         if key == _PROTO and not self._js_yaml_4:
-            message = f"OpenPAI loses the value of a key {_PROTO}; give it another name"
+            message = f"OpenPAI drops the value of the key {_PROTO}; rename the key"
             self.problems.append(_problem(node, message, path))
         return key
 
@@ -177,7 +177,7 @@ class Document:
 
     def _plain(self, node: Any, path: Path) -> tuple[Any, bool]:
         """Return the value of a scalar, and whether it is a date."""
-        try:  # JavaScript's escapes may write one character as two surrogates; join them
+        try:  # JavaScript's escapes may encode a character as two surrogates; join them
             content = node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
             raise _error(node, "this string contains half a character (a lone surrogate)", path) from None
@@ -209,19 +209,19 @@ def _error(node: Any, message: str, path: Path) -> YamlError:
 def read_yaml(
     text: str, source: str = "", *, lenient: bool = False, js_yaml_4: bool | None = None
 ) -> Document:
-    """Read YAML like the rest-servers.
+    """Read YAML as the rest-servers do.
 
     Args:
         text: One YAML document.
-        source: The name of the file, for errors.
-        lenient: Whether a value that servers misread is only reported in the document's ``problems`` instead
+        source: The file's name, for errors.
+        lenient: Whether to report a value that servers misread only in the document's ``problems``, instead
             of raising an error. A number in the document may then be infinite or NaN.
-        js_yaml_4: Whether the server has js-yaml 4 instead of js-yaml 3. If None, a value that these two
+        js_yaml_4: Whether the server uses js-yaml 4 instead of js-yaml 3. If None, a value that these two
             read differently is a problem.
 
     Raises:
-        SpecError: ``text`` is not YAML, a server refuses it, or servers misread a value. The error contains
-            all problems with their lines, or only the problem that ended the parsing. It never quotes the
+        SpecError: ``text`` is not YAML, a server rejects it, or servers misread a value. The error contains
+            all problems with their lines, or only the problem that stopped the parser. It never quotes the
             document, which may contain secrets.
     """
     try:
@@ -234,7 +234,7 @@ def read_yaml(
 
 
 def decoded(content: bytes, source: str) -> str:
-    """Decode the content of a file; raise SpecError with the line if the content is not UTF-8."""
+    """Decode a file's content; if it is not UTF-8, raise a SpecError with the line."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -243,16 +243,16 @@ def decoded(content: bytes, source: str) -> str:
 
 
 def write_yaml(value: Any) -> str:
-    """Write a value of JSON's types as YAML that PyYAML, js-yaml 3 and js-yaml 4 read as the same value.
+    """Write a value with JSON types as YAML that PyYAML, js-yaml 3 and js-yaml 4 all read as the same value.
 
-    Keys keep their order. A string of several lines is written as a block if a block preserves it exactly.
+    Keys keep their order. A multi-line string is written as a block if a block preserves it exactly.
     """
     lines: list[str] = []
     return "\n".join([*lines, ""]) if _write(value, "", lines) else _dumped(value)
 
 
 def _write(value: Any, indent: str, lines: list[str]) -> bool:
-    """Append the same lines that PyYAML writes; return False for a value that PyYAML itself must write."""
+    """Append the lines that PyYAML would write; return False for a value that PyYAML itself must write."""
     if not _has_items(value):
         return False
     is_dict = isinstance(value, dict)
@@ -262,7 +262,7 @@ def _write(value: Any, indent: str, lines: list[str]) -> bool:
         start, first = f"{indent}{_cached(key)}:" if is_dict else f"{indent}-", len(lines)
         if not _has_items(item):
             scalar = _scalar(item)
-            if scalar.endswith("\n..."):  # the item ends with several line breaks
+            if scalar.endswith("\n..."):  # the item ends with more than one line break
                 return False
             lines.append(f"{start} {_LATER_LINE.sub(indent, scalar)}")
         elif not _write(item, f"{indent}  ", lines):
@@ -285,7 +285,7 @@ def _scalar(item: Any) -> str:
     return _cached(item) if is_short else _cached.__wrapped__(item)
 
 
-@lru_cache(512)  # the jobs of a sweep have most of their strings in common
+@lru_cache(512)  # a sweep's jobs share most of their strings
 def _cached(item: str | float) -> str:
     return _dumped([item]).removeprefix("- ").removesuffix("\n")
 
@@ -295,14 +295,14 @@ def _dumped(value: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's emitter, but it quotes every string that PyYAML or js-yaml may read as a number or date."""
+    """PyYAML's emitter, but quoting every string that PyYAML or js-yaml may read as a number or date."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
-        """Indent the items of a list in a mapping, because PyYAML does not indent them."""
+        """Indent the items of a list in a mapping, which PyYAML does not do."""
         super().increase_indent(flow, indentless=False)
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        """Write a value in full each time it occurs, without aliases."""
+        """Write a value in full every time it occurs, without aliases."""
         return True
 
 

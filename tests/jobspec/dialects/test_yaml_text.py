@@ -207,7 +207,7 @@ def test_an_error_names_the_file_and_the_part():
         read_yaml("taskRoles:\n  w: {\n  gpu: 1,\n  gpu: 2}\n", "job.yaml")
     assert str(caught.value) == (
         "job 'job.yaml' was not submitted: 1 problem in its description\n"
-        "  taskRoles.w.gpu: column 3: this key is in line 3 already; remove one of the two (line 4)"
+        "  taskRoles.w.gpu: column 3: this key is already in line 3; remove one of the two (line 4)"
     )
 
 
