@@ -208,7 +208,7 @@ class _Converter:
             if name != role["name"]:
                 self._add_loss(
                     f"taskRoles[{index}].name",
-                    f"{role['name']!r} becomes {name!r}: v2 role names contain only letters and digits",
+                    f"{role['name']!r} becomes {name!r}: roles contain only letters and digits",
                 )
             yield role["name"], name
 

@@ -86,7 +86,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no 
             return ""
         kind: type = type(obj)
         found = _live_kind(kind)
-        return f"a {kind.__name__}, {found} in {self._called}" if found else ""
+        return f"a {kind.__name__} ({found} in {self._called})" if found else ""
 
 
 @functools.lru_cache(maxsize=1000)

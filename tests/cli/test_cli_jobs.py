@@ -105,7 +105,7 @@ def test_convert(run):
     assert protocol["name"] == "old"
     assert list(protocol["taskRoles"]) == ["psserver"]
     assert done.stderr == (
-        "old.json: taskRoles[0].name: 'ps_server' becomes 'psserver': v2 role names contain only letters and digits\n"
+        "old.json: taskRoles[0].name: 'ps_server' becomes 'psserver': roles contain only letters and digits\n"
         "old.json: taskRoles[0].shmMB: is missing, meaning 64 MB on v1, 512 on OpenPAI v2 and 16384 on LTP; "
         "the role gets 64\n"
     )

@@ -284,7 +284,7 @@ MISTAKES = [  # function, arguments, settings besides the image, a part of the e
     (added, (), {}, "added(): cannot be called with these arguments: missing a required argument: 'first'"),
     (asynchronous, (), {}, "asynchronous(): is async: pass a function that runs it"),
     (generated, (), {}, "generated(): is a generator, which returns no result: return a list"),
-    (added, ("x" * 2_000_000,), {}, "has 2,000,0"),
+    (added, ("x" * 2_000_000,), {}, "is 2,000,0"),
     (added, ("my secret-of-anna",), {}, "added(): args contains a password or token from luigi.cfg"),
     (added, (sys.argv,), {}, "write `import sys` and sys.argv in added()"),
     (Locked().go, (), {}, "go(): the function cannot be pickled: cannot pickle '_thread.lock' object"),

@@ -263,7 +263,7 @@ def test_points_of_one_job_have_no_secrets(run_id):
         def points(self):
             return grid(Login, run_id=[run_id], number=[1, 3])
 
-    with pytest.raises(PaiSweepFailed, match="refer to secrets, which points that share a job cannot do"):
+    with pytest.raises(PaiSweepFailed, match="refer to secrets, which points that share a job cannot use"):
         Logins().run()
 
 

@@ -123,7 +123,7 @@ def test_live_objects_are_refused_with_their_place(case):
 def test_a_live_object_of_the_class_or_the_task_is_refused(inside):
     work = "self.derived" if "derived" in inside else "self.x"
     wanted = "self.derived.*" if "derived" in inside else r"Job.x, used in Job.work \(job.py:\d+\),"
-    with pytest.raises(SpecError, match=f"{wanted} cannot be pickled: it has"):
+    with pytest.raises(SpecError, match=f"{wanted} cannot be pickled: it contains"):
         posted(task_of(work, inside=filled(inside)))
 
 
