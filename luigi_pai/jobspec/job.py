@@ -1,7 +1,7 @@
 """The v1 job config: PaiJob, TaskRole, Port and their serializer slot_to_dict.
 
-The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning job"). Arguments have the names,
-order and defaults of ``luigi.contrib.pai``; new arguments come last.
+The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning job"). Arguments have the same
+names, order and defaults as in ``luigi.contrib.pai``; new arguments come last.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""The value of a field that is left out. The server's default applies."""
+"""The value of a field that is not sent, so that the server's default applies."""
 
 FS_URI: Final = "$PAI_DEFAULT_FS_URI"
-"""The variable for the URI of the cluster's HDFS in paths of v1 jobs (``$PAI_DEFAULT_FS_URI/data``)."""
+"""The variable for the URI of the cluster's HDFS in v1 jobs' paths (``$PAI_DEFAULT_FS_URI/data``)."""
 
 
 def default_output(name: str) -> str:
-    """Return the output folder of a job whose task does not set one."""
+    """Return a job's output folder if its task does not set one."""
     return f"{FS_URI}/{name}/output"
 
 
-_NO_PORTS: list[Port] = []  # a default that no role may change
+_NO_PORTS: list[Port] = []  # a default that roles must not change
 _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
-"""Fields in which ``null`` means "never" to the server."""
+"""Fields in which the server reads ``null`` as "never"."""
 
 
 def slot_to_dict(o: Any) -> dict[str, Any]:
-    """Return the fields of an object with ``__slots__`` that are written as JSON.
+    """Return the fields to write as JSON, for an object with ``__slots__``.
 
-    Fields that were never set and fields that are None are left out, except for ``minFailedTaskCount`` and
-    ``minSucceededTaskCount``: for these, the server reads null as "never".
+    Fields that are unset or None are left out, except for ``minFailedTaskCount`` and
+    ``minSucceededTaskCount``: in these, the server reads null as "never".
     You can use this function as ``json.dumps(job, default=slot_to_dict)``.
 
     Args:
-        o: An object whose class, or a base of it, has ``__slots__``.
+        o: An object whose class or base class has ``__slots__``.
 
     Returns:
         Field name -> value, in the order of the slots.
@@ -67,7 +67,7 @@ def slot_to_dict(o: Any) -> dict[str, Any]:
     """
     kind: type = type(o)
     if not hasattr(kind, "__slots__"):
-        raise TypeError(f"{kind.__name__} is neither JSON nor a part of a job")
+        raise TypeError(f"{kind.__name__} is neither a JSON value nor part of a job")
     values = ((key, getattr(o, key, UNSET)) for key in _slots(kind))
     return {
         key: value
@@ -78,7 +78,7 @@ def slot_to_dict(o: Any) -> dict[str, Any]:
 
 @lru_cache
 def _slots(cls: type) -> tuple[str, ...]:
-    """Return the slots of the bases of a class, followed by the slots that the class itself adds."""
+    """Return the slots of a class's bases, followed by the slots that the class itself adds."""
     slots = (vars(base).get("__slots__", ()) for base in reversed(cls.__mro__))
     names = (name for some in slots for name in ([some] if isinstance(some, str) else some))
     return tuple(name for name in names if not name.startswith("__"))
@@ -90,7 +90,7 @@ class _Fields:
     __slots__ = ()
 
     def __new__(cls, *_args: Any, **given: Any) -> Self:
-        """Refuse an argument that does not exist; name the most similar one."""
+        """Raise a TypeError for an unknown argument, with the most similar name."""
         code = getattr(cls.__init__, "__code__", None)
         if given and code is not None and not code.co_flags & inspect.CO_VARKEYWORDS:
             known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
@@ -101,14 +101,14 @@ class _Fields:
 
     @classmethod
     def _read(cls, document: Any) -> Self:
-        """Construct an object from the fields of a document that the constructor accepts."""
+        """Create an object from those fields of a document that the constructor accepts."""
         if not isinstance(document, Mapping):
-            raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
+            raise TypeError(f"{cls.__name__} must be an object, not {type(document).__name__}")
         given = {key: document[key] for key in inspect.signature(cls).parameters if key in document}
         return cls(**{key: given[key] for key in given if given[key] is not None or key in _NULL_IS_A_VALUE})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse a field that does not exist; name the most similar one."""
+        """Raise an AttributeError for an unknown field, with the most similar name."""
         try:
             super().__setattr__(name, value)
         except AttributeError:
@@ -118,7 +118,7 @@ class _Fields:
 
     def __repr__(self) -> str:
         shown = slot_to_dict(self)
-        if isinstance(shown.get("jobEnvs"), Mapping):  # their values may be secrets
+        if isinstance(shown.get("jobEnvs"), Mapping):  # the values may be secrets
             shown["jobEnvs"] = dict.fromkeys(shown["jobEnvs"], "...")
         fields = ", ".join(f"{key}={value!r}" for key, value in shown.items())
         return f"{type(self).__name__}({fields})"
@@ -132,17 +132,17 @@ class _Fields:
 
 
 def _as_list(given: Sequence[Any]) -> list[Any]:
-    """Return a list unchanged, so that the caller can append to it; convert other iterables to a list."""
+    """Return a list unchanged, so that the caller can append to it; convert any other iterable to a list."""
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise TypeError(f"{given!r} is not a list; write [{given!r}]")
     return given if isinstance(given, list) and given is not _NO_PORTS else list(given)
 
 
 class Port(_Fields):
-    """Ports that OpenPAI reserves for each task of a role.
+    """Ports that OpenPAI reserves for each of a role's tasks.
 
     Args:
-        label: The name of these ports, with letters, digits, ``.``, ``_`` and ``~``.
+        label: The ports' name: letters, digits, ``.``, ``_`` and ``~``.
         begin_at: The first port number; 0 lets the cluster choose the ports.
         port_number: The number of ports, at least 1.
     """
@@ -156,21 +156,21 @@ class Port(_Fields):
 
 
 class TaskRole(_Fields):
-    """A group of tasks that run one command with the same resources.
+    """A group of tasks that run the same command with the same resources.
 
     Args:
-        name: The role's name, with letters, digits, ``.``, ``_`` and ``~``.
+        name: The role's name: letters, digits, ``.``, ``_`` and ``~``.
         command: The shell command of each task; not empty.
         taskNumber: The number of tasks, at least 1.
-        cpuNumber: The CPUs of one task, at least 1.
-        memoryMB: The memory of one task in MB, at least 100.
-        shmMB: The shared memory of one task in MB, at most ``memoryMB``.
-        gpuNumber: The GPUs of one task, 0 or more.
+        cpuNumber: The number of CPUs per task, at least 1.
+        memoryMB: The memory per task in MB, at least 100.
+        shmMB: The shared memory per task in MB, at most ``memoryMB``.
+        gpuNumber: The number of GPUs per task, 0 or more.
         portList: Ports of each task in addition to ``ssh`` and ``http``, which every task has; None omits the
             field.
-        minFailedTaskCount: The number of failed tasks that makes the job fail. None means that the job never
-            fails for this reason. If you omit the argument, the server's default, 1, applies.
-        minSucceededTaskCount: The number of succeeded tasks that completes the job before its other tasks
+        minFailedTaskCount: How many tasks must fail for the job to fail. None means that the job never fails
+            for this reason. If you omit the argument, the server's default, 1, applies.
+        minSucceededTaskCount: How many tasks must succeed for the job to complete before its other tasks
             end. None (the server's default) means that the job waits for all tasks.
     """
 
@@ -227,13 +227,13 @@ class PaiJob(_Fields):
         gpuType: The type of GPU to request.
         retryCount: How often the cluster restarts a failed job; -1 sets no limit, -2 sets no limit and also
             restarts the job after a success.
-        killAllOnCompletedTaskNumber: Refused by 0.7 and ignored by later releases; use
-            ``minSucceededTaskCount`` of a role instead.
-        jobEnvs: The environment variables of all tasks; servers before 0.9 refuse this field.
-        extras: A mapping with any additional values; servers before 0.12 refuse this field.
+        killAllOnCompletedTaskNumber: Rejected by 0.7 and ignored by later releases; use a role's
+            ``minSucceededTaskCount`` instead.
+        jobEnvs: The environment variables of all tasks; servers before 0.9 reject this field.
+        extras: A mapping with any additional values; servers before 0.12 reject this field.
 
     Raises:
-        TypeError: ``tasks`` is not a sequence of at least one task role.
+        TypeError: ``tasks`` is not a sequence with at least one task role.
     """
 
     __slots__ = (  # noqa: RUF023  the order of the JSON
@@ -290,7 +290,7 @@ class PaiJob(_Fields):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> PaiJob:
-        """Read a job config in the format of ``to_dict``; missing fields get the constructors' defaults.
+        """Read a job config as returned by ``to_dict``; missing fields get the constructors' defaults.
 
         Fields that are not arguments of the constructors are ignored; ``validate_job`` reports them.
 
@@ -304,14 +304,14 @@ class PaiJob(_Fields):
         return cls._read({**document, "tasks": tasks})
 
     def to_json(self) -> str:
-        """Return the job as JSON, which is the body of the post.
+        """Return the job as JSON, the body of the POST request.
 
-        Commands whose end servers of 0.7 and 0.8 cannot run are replaced by equivalent ones (see
+        Commands that end in a way that 0.7 and 0.8 cannot run are replaced with equivalent ones (see
         ``luigi_pai.jobspec.dialects.shell_text.repaired``).
 
         Raises:
             TypeError: A field's value cannot be written as JSON.
-            ValueError: A field's value is or contains NaN or an infinity.
+            ValueError: A field's value is or contains NaN or infinity.
         """
         try:
             return json.dumps(self, default=_to_json_value, allow_nan=False)
@@ -321,12 +321,12 @@ class PaiJob(_Fields):
             raise
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the job as plain dicts and lists, with the content of ``to_json``."""
+        """Return the job as plain dicts and lists, with the same content as ``to_json``."""
         return dict(json.loads(self.to_json()))
 
 
 def methods_in(job: PaiJob) -> list[str]:
-    """Return the paths of the fields whose value is a method or a function."""
+    """Return the paths of fields whose value is a method or a function."""
 
     def readable(o: Any) -> Any:
         if inspect.isroutine(o):
@@ -341,7 +341,7 @@ def methods_in(job: PaiJob) -> list[str]:
 
 
 def _to_json_value(o: Any) -> Any:
-    """Convert a part of a job, or a mapping such as the value of a Luigi DictParameter, to a dict."""
+    """Convert part of a job, or a mapping such as a Luigi DictParameter's value, to a dict."""
     if isinstance(o, Mapping):
         return dict(o)
     fields = slot_to_dict(o)

@@ -30,14 +30,14 @@ _OTHERS = (
     (r"\A.*\.ipynb$", f"a notebook, {_ITS_JOB}"),
     (
         r"\ADockerfile|^FROM \S",
-        "a Dockerfile, not a job file; push the image that it builds, and name it in a job",
+        "a Dockerfile, not a job file; push the image that it builds, and use the image in a job",
     ),
     (
         r"^\[[A-Za-z][^][{}\"']*\]\n(?:[\w.-]+\s*[=:]|\[[A-Za-z][^][{}\"']*\]$)",
         f"a configuration file like luigi.cfg, not a job; {_WANTED}",
     ),
 )
-"""Pattern for a file's name and its first lines, and the description of such a file."""
+"""Pattern for a file's name and its first lines, and a description of such files."""
 
 _V1_FIELDS = frozenset({"jobName", "image", "codeDir", "dataDir", "outputDir"})
 
@@ -52,8 +52,8 @@ class JobFile:
         document: The job as dicts, lists and plain values.
         text: The file's content.
         lines: Path of each value -> its line in the file.
-        warnings: Problems with scalars and keys of a YAML file that a server reads in a surprising way, or
-            that servers read differently. Some of them have a stricter level than ``Level.WARNING``.
+        warnings: Problems with scalars and keys in a YAML file that a server reads in a surprising way, or
+            that servers read differently. Some have a stricter level than ``Level.WARNING``.
     """
 
     path: Path
@@ -64,20 +64,20 @@ class JobFile:
     warnings: tuple[Problem, ...] = field(repr=False, default=())
 
     def problems(self, release: str | None = None) -> list[Problem]:
-        """Return every problem of the job.
+        """Return all the job's problems.
 
         Args:
-            release: The server's release, such as ``0.7.1`` or ``ltp-1.5``. If None, it is sufficient that
-                some release of the API version accepts the job.
+            release: The server's release, such as ``0.7.1`` or ``ltp-1.5``. If None, it is enough that some
+                release of the API version accepts the job.
         """
         number = (0,) if release is None else release_number(release)
         if self.api_version == "v2" and release is not None and number < _FIRST_V2:
-            return [Problem("", f"is a job protocol; {release_title(release)} runs v1 job configs only")]
+            return [Problem("", f"is a job protocol, but {release_title(release)} runs only v1 job configs")]
         if isinstance(self.document, str):
             return [Problem("", f"is a string, not a job; {_WANTED}")]
         if self.api_version == "v1" and release is not None and number >= _FIRST_WITHOUT_V1:
             title = release_title(release)
-            return [Problem("", f"is a v1 job config, which {title} does not run; see luigi-pai convert")]
+            return [Problem("", f"is a v1 job config, which {title} does not run; use luigi-pai convert")]
         if self.api_version == "v2":
             document, warnings = self.document, self.warnings
             if release is not None:
@@ -87,7 +87,7 @@ class JobFile:
             return [*warnings, *found]
         if not isinstance(self.document, dict):
             kind = type(self.document).__name__
-            return [Problem("", f"is of type {kind}; it must be an object: a job config or a job protocol")]
+            return [Problem("", f"must be an object (a job config or a job protocol), not {kind}")]
         return [*self.warnings, *validate_job(self.document, release=release, lines=self.lines)]
 
 
@@ -119,14 +119,14 @@ def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
 
 
 def _lines(text: str) -> Mapping[tuple[str | int, ...], int]:
-    """Return path -> line for JSON by reading it as YAML; empty if it is not valid YAML."""
+    """Return path -> line for JSON, by reading it as YAML; empty if it is not valid YAML."""
     with contextlib.suppress(SpecError):
         return read_yaml(text, lenient=True).lines
     return {}
 
 
 def _no_job(name: str, text: str) -> str | None:
-    """Return why the content of a file with this name is obviously not a job, or None."""
+    """Return why a file with this name and content is obviously not a job, or None."""
     lines = [line.strip() for line in text.splitlines()]
     content = [line for line in lines if line and not line.startswith(("#", ";"))]
     if not content:

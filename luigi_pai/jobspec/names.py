@@ -1,6 +1,6 @@
 """Names of jobs and their submissions.
 
-OpenPAI never lets you reuse a job name. So a failed job is submitted again as ``NAME__attempt2``, then
+OpenPAI never lets you reuse a job name, so a failed job is submitted again as ``NAME__attempt2``, then
 ``NAME__attempt3``. ``luigi_pai.runtime`` defines this suffix, because it reads names in containers.
 """
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
-_ARRAY, _ARRAY_HASH = "-array-", 12  # in an array's name: the string before the hash, and the hash's length
+_ARRAY, _ARRAY_HASH = "-array-", 12  # in array names: the string before the hash, and the hash's length
 _ARRAY_NAME = re.compile(rf"(?P<prefix>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
-_NO_PREFIX = "points"  # the prefix if the names of an array's jobs start differently
+_NO_PREFIX = "points"  # prefix for arrays whose jobs' names have no common start
 _SHORTEST_PREFIX, _LONGEST_PREFIX = 3, 200  # characters
-_HASH = 6  # length of the hash that v2_name adds if it replaces characters, so that names stay different
+_HASH = 6  # length of the hash that keeps names different after v2_name replaces characters
 
 
 def v2_name(name: str) -> str:
-    """Return the name of a v1 job on v2 servers.
+    """Return the name that a v1 job has on v2 servers.
 
-    V2 names may contain letters, digits, ``_`` and ``-``. Any other character becomes ``-``, and a few
-    characters of a hash are added, so that ``a.b`` and ``a-b`` get different names. The suffix of a later
-    submission stays at the end.
+    V2 names may contain letters, digits, ``_`` and ``-``. Any other character becomes ``-``, and part of a
+    hash is added, so that ``a.b`` and ``a-b`` get different names. A later submission's suffix stays at the
+    end.
     """
     base, number = attempt_of(name)
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", base)
@@ -45,7 +45,7 @@ def v2_name(name: str) -> str:
 
 
 def attempt_name(name: str, number: int) -> str:
-    """Return a job's name for its submission ``number``, which counts from 1.
+    """Return the job name for submission ``number``, counted from 1.
 
     ``NAME``, then ``NAME__attempt2``, ``NAME__attempt3``, ...
     """
@@ -53,16 +53,16 @@ def attempt_name(name: str, number: int) -> str:
 
 
 def base_name(name: str) -> str:
-    """Return a job's name without the suffix of a later submission: ``NAME`` for ``NAME__attempt2``."""
+    """Return a job name without a later submission's suffix: ``NAME`` for ``NAME__attempt2``."""
     base, number = attempt_of(name)
     return base if number > 1 else name
 
 
 def array_name(submissions: Iterable[str]) -> str:
-    """Return the name of the array whose instances are these submissions. Their order does not matter.
+    """Return the name of the array whose instances are these submissions, in any order.
 
-    The array's name starts with the common prefix of the submissions' names or, if that is too short, with
-    ``points``. ``may_hold`` uses this start to exclude arrays that only contain other jobs.
+    The name starts with the common prefix of the submissions' names or, if that is too short, with
+    ``points``. ``may_hold`` uses this prefix to exclude arrays that contain only other jobs.
     """
     names = sorted(submissions)
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:_ARRAY_HASH]
@@ -73,20 +73,20 @@ def array_name(submissions: Iterable[str]) -> str:
 
 
 def is_array_name(name: str) -> bool:
-    """Return whether a name has the form of an array's name."""
+    """Return whether a name looks like an array's name."""
     return _ARRAY in name and _ARRAY_NAME.fullmatch(name) is not None
 
 
 def may_hold(array: str, name: str) -> bool:
-    """Return whether, judging by the names, an array can contain a submission of the job ``name``."""
+    """Return whether, judging by the names, an array can contain one of the submissions of ``name``."""
     found = _ARRAY_NAME.fullmatch(array)
     return found is not None and (found["prefix"] == _NO_PREFIX or name.startswith(found["prefix"]))
 
 
 def latest_attempts(names: Iterable[str]) -> dict[str, int]:
-    """Return name -> number of the latest submission, for each job that was submitted more than once.
+    """Return name -> number of the latest submission, for every job submitted more than once.
 
-    The number is the largest N (at least 2) for which ``NAME__attemptN`` is in ``names``.
+    This number is the largest N (at least 2) for which ``names`` contains ``NAME__attemptN``.
     """
     latest: dict[str, int] = {}
     for name in names:
@@ -97,7 +97,7 @@ def latest_attempts(names: Iterable[str]) -> dict[str, int]:
 
 
 def check_name(name: Any) -> None:
-    """Check that a name can be a part of a URL. All strings can, except ``""``, ``.`` and ``..``.
+    """Check that a name can be part of a URL. Any string except ``""``, ``.`` and ``..`` can.
 
     Raises:
         SpecError: The name is one of these three strings, or is not a string.
@@ -105,7 +105,7 @@ def check_name(name: Any) -> None:
     if inspect.isroutine(name):
         raise SpecError("", [Problem("jobName", METHOD)])
     if not isinstance(name, str) or name in ("", ".", ".."):
-        from luigi_pai.jobspec.schema_problems import schema  # noqa: PLC0415  only a mistake needs it
+        from luigi_pai.jobspec.schema_problems import schema  # noqa: PLC0415  needed only after a mistake
 
         description = schema("job.v1")["properties"]["jobName"]["description"]
         quoted = "" if isinstance(name, str) else "; write it as a string, in quotes"
@@ -113,21 +113,21 @@ def check_name(name: Any) -> None:
 
 
 def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
-    """Return the problems that prevent adding the suffix of a later submission to a job's name.
+    """Return the problems that prevent adding a later submission's suffix to a job's name.
 
-    Two problems are possible: the name is too long for a suffix such as ``__attempt2``, or ends in one.
+    The name may be too long for a suffix such as ``__attempt2``, or may already end in one.
     """
     if not isinstance(name, str):
         return []
     messages = []
     if len(name) > _LONGEST:
         messages.append(
-            f"has {len(name)} characters; the job of a task has at most {_LONGEST}, so that the names of "
+            f"has {len(name)} characters; the limit for a task's job is {_LONGEST}, so that the names of "
             "later submissions are short enough too"
         )
     if numbered := _LIKE_NUMBERED.fullmatch(name):
         messages.append(
-            f"{name!r} ends like the name of a later submission: it would be taken for one of the job "
-            f"{numbered['base']!r}; choose a name that does not end in {_SUFFIX} and a number"
+            f"{name!r} looks like a later submission of the job {numbered['base']!r}; "
+            f"choose a name that does not end in {_SUFFIX} and a number"
         )
     return [Problem(path, message) for message in messages]

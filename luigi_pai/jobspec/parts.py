@@ -1,4 +1,4 @@
-"""The base of the job protocol's dataclasses: reads from and writes to documents of JSON's types."""
+"""The base class of the job protocol's dataclasses: reads and writes documents with JSON types."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class Part:
-    """Base of the job protocol's classes. The types of a class's fields determine how a document is read.
+    """Base of the job protocol's classes. A class's field types determine how a document is read.
 
-    If a field's key in the document differs from the field's name, the field's metadata contain the key as
-    ``key``. If ``repr`` must mask a field's value, the field's metadata contain ``hidden``.
+    If a field's key in the document differs from its name, its metadata contains the key as ``key``. If
+    ``repr`` must mask a field's value, its metadata contains ``hidden``.
 
     Attributes:
-        more: Key -> value, for keys of the document without a field in the class.
+        more: Key -> value, for keys in the document that are not fields of the class.
     """
 
     _is_lenient: ClassVar[bool] = False
-    """Whether values of invalid shape are kept unchanged in ``more``, because the server accepts them."""
+    """Whether values with an invalid shape are kept unchanged in ``more``, because servers accept them."""
 
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
     _read_keys: tuple[str, ...] = dataclasses.field(default=(), init=False)
 
     @classmethod
     def _class_for(cls, document: Mapping[str, Any]) -> type[Part]:  # noqa: ARG003  for subclasses
-        """Return the class of the object that a document describes."""
+        """Return the class for the object that a document describes."""
         return cls
 
     @classmethod
     def from_dict(cls, document: Any) -> Self:
-        """Return the object that a document describes. The object contains copies of the document's values.
+        """Create the object that a document describes, with copies of the document's values.
 
         Raises:
             SpecError: A value has an invalid shape, such as a string instead of a list.
@@ -120,8 +120,7 @@ def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = No
     """Return the object that a document describes.
 
     Raises:
-        SpecError: Values have an invalid shape. The error names all of them, with lines if ``lines`` has
-            them.
+        SpecError: Values have an invalid shape. The error lists all of them, with the lines in ``lines``.
     """
     errors: Errors = []
     found = _read(cls, document, (), errors)
@@ -135,7 +134,7 @@ def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = No
 
 
 def _read_fields(cls: type) -> list[_Field]:
-    """Return name, key, type and metadata of each field with a key in documents (all except ``more``)."""
+    """Return the name, key, type and metadata of each field that documents contain (all except ``more``)."""
     types = get_type_hints(cls)
     return [
         (each.name, each.metadata.get("key", each.name), types[each.name], each.metadata)
@@ -183,7 +182,7 @@ def _read(cls: type[Part], document: Any, path: Path, errors: Errors) -> Part | 
 
 
 def _value(item: Any, kind: Any, path: Path, errors: Errors) -> Any:
-    """Convert a value of the document to the type of a field. Values that are not parts are copied."""
+    """Convert a value in a document to a field's type. Values that are not parts are copied."""
     if isinstance(kind, UnionType):
         kinds = [each for each in get_args(kind) if each is not Unset]
         return _value(item, kinds[0] if len(kinds) == 1 else Any, path, errors)
@@ -205,7 +204,7 @@ def _value(item: Any, kind: Any, path: Path, errors: Errors) -> Any:
 def _is_not(item: Any, wanted: str) -> str:
     kinds = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false", type(None): "empty"}
     kind = type(item)
-    return f"this is {kinds.get(kind, f'of type {kind.__name__}')}; it must be {wanted}"
+    return f"must be {wanted}, not {kinds.get(kind, f'a value of type {kind.__name__}')}"
 
 
 def _masked(given: Any) -> str:
@@ -218,19 +217,18 @@ def _without_credentials(given: Any) -> str:
     return _CREDENTIALS.sub("...@", repr(given))
 
 
-# ---------------------------------------------------------------- values in the types of JSON
+# ---------------------------------------------------------------- values with JSON types
 
 
 def plain(given: Any, path: Path = ()) -> Any:
-    """Return a copy of a value in the types of JSON.
+    """Return a copy of a value, converted to JSON types.
 
     Parts and mappings become dicts; lists and tuples become lists; dates, datetimes (both as ISO 8601) and
     paths become strings. An enum member that is also an instance of ``str``, ``int`` or ``float`` becomes its
-    value. Any other enum member becomes its name, like in the command lines that Luigi writes.
+    value. Any other enum member becomes its name, as in the command lines that Luigi writes.
 
     Raises:
-        SpecError: A value cannot be written as JSON. The error names the path and the reason, never the
-            value.
+        SpecError: A value cannot be written as JSON. The error has the path and the reason, never the value.
     """
     if given is None or isinstance(given, bool):
         return given
@@ -245,7 +243,7 @@ def plain(given: Any, path: Path = ()) -> Any:
         if like_a_number
         else "; write it as a string, a number or a list"
     )
-    raise _refusal(path, f"is of type {type(given).__name__}, which JSON does not have{hint}")
+    raise _refusal(path, f"is of type {type(given).__name__}, which JSON does not support{hint}")
 
 
 def _from_enum(given: Enum, path: Path) -> Any:
@@ -254,25 +252,25 @@ def _from_enum(given: Enum, path: Path) -> Any:
 
 def _from_string(given: str, path: Path) -> str:
     if _SURROGATE.search(given):
-        raise _refusal(path, "has half a character in it (a lone surrogate), which no server reads")
+        raise _refusal(path, "contains half a character (a lone surrogate), which no server accepts")
     return str(given)
 
 
 def _from_float(given: float, path: Path) -> float:
     if not math.isfinite(given):
-        raise _refusal(path, "is infinite or not a number, which JSON does not have")
+        raise _refusal(path, "is infinite or not a number, which JSON does not support")
     return float(given)
 
 
 def _from_mapping(given: Mapping[Any, Any], path: Path) -> dict[str, Any]:
     for key in given:
         if not isinstance(key, str):
-            raise _refusal(path, f"has a key of type {type(key).__name__}; keys are strings")
+            raise _refusal(path, f"has a key of type {type(key).__name__}; keys must be strings")
     return {str(key): plain(item, (*path, str(key))) for key, item in given.items()}
 
 
 def _from_bytes(given: Any, path: Path) -> Any:
-    raise _refusal(path, f"is of type {type(given).__name__}, which JSON does not have; decode it")
+    raise _refusal(path, f"is of type {type(given).__name__}, which JSON does not support; decode it")
 
 
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Path], Any]], ...] = (

@@ -1,4 +1,4 @@
-"""Paths of values in a document, and functions that look up values in documents of any shape."""
+"""Paths to values in a document, and functions that look up values in documents of any shape."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def path_text(path: Path) -> str:
 
 
 def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
-    """Return the line of a value, or of the nearest value that contains it; None if no lines are known."""
+    """Return a value's line, or that of the nearest value that contains it; None if no lines are known."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path)
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield (path, value) for each value at any depth of ``value`` that is neither a list nor a dict."""
+    """Yield (path, value) for every value at any depth in ``value`` that is neither a list nor a dict."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(item, (*path, key))
@@ -51,7 +51,7 @@ def strings(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a copy of nested lists and dicts; ``change`` replaces each value that is not a list or dict."""
+    """Copy nested lists and dicts, applying ``change`` to every value that is not a list or dict."""
     if isinstance(value, dict):
         return {key: mapped(item, change) for key, item in value.items()}
     return [mapped(item, change) for item in value] if isinstance(value, list) else change(value)

@@ -1,9 +1,9 @@
-"""The v2 job protocol as Python classes, which are read from and written to YAML.
+"""The v2 job protocol as Python classes that can be read from and written to YAML.
 
 The fields have the same names as in the protocol. OpenPAI's manual describes them ("Job protocol" and
 "How to use advanced job settings"), and ``validate_protocol`` checks them. ``UNSET`` fields are not written.
-If the default of a field is an empty list, mapping or part, the field is written only if it is not empty or
-was in the document that was read. None is written as ``null``.
+A field whose default is an empty list, mapping or part is written only if it is not empty or if the document
+that was read contained it. None is written as ``null``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ __all__ = [
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Resources(Part):
-    """Resources of each instance of a role.
+    """The resources of each of a role's instances.
 
     Args:
         cpu: The number of CPUs.
@@ -80,11 +80,11 @@ class Resources(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Completion(Part):
-    """How many failed or succeeded instances of a role end the job; -1 and None mean never.
+    """How many of a role's instances must fail or succeed to end the job; -1 and None mean never.
 
     Args:
-        minFailedInstances: The number of failed instances that fails the job; the server's default is 1.
-        minSucceededInstances: The number of succeeded instances that completes the job; the server's default
+        minFailedInstances: How many instances must fail for the job to fail; the server's default is 1.
+        minSucceededInstances: How many instances must succeed for the job to complete; the server's default
             is all.
     """
 
@@ -94,11 +94,11 @@ class Completion(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ContainerOptions(Part):
-    """Additional options of a role's containers.
+    """Additional options for a role's containers.
 
     Args:
         shmMB: The shared memory in MB; the default is 512 on OpenPAI, 16384 on LTP.
-        infiniband: Whether the container gets the InfiniBand devices of its host.
+        infiniband: Whether the container gets its host's InfiniBand devices.
     """
 
     shmMB: int | Unset = UNSET
@@ -114,9 +114,9 @@ class Role(Part):
         commands: The shell commands, at least one.
         resourcePerInstance: The resources of each instance.
         instances: The number of instances. The default, 1, is also sent, because release 1.8 responds with
-            500 if a role does not have this field.
-        completion: How many failed or succeeded instances end the job.
-        taskRetryCount: How often an instance is restarted; works only with ``gangAllocation: false``.
+            500 if a role lacks this field.
+        completion: How many instances must fail or succeed to end the job.
+        taskRetryCount: How often to restart an instance; works only with ``gangAllocation: false``.
         prerequisites: The names of prerequisites whose callbacks run in each instance, in this order (1.6 and
             later).
         data: The name of the prerequisite of type data to which ``<% $data... %>`` in the commands refers.
@@ -141,7 +141,7 @@ class Role(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RoleCommands(Part):
-    """Commands that a deployment runs before and after the commands of a role."""
+    """Commands that a deployment runs before and after a role's commands."""
 
     preCommands: list[str] = field(default_factory=list)
     postCommands: list[str] = field(default_factory=list)
@@ -166,7 +166,7 @@ class Deployment(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Defaults(Part):
-    """Virtual cluster and deployment of the job."""
+    """The job's virtual cluster and deployment."""
 
     virtualCluster: str | Unset = UNSET
     deployment: str | Unset = UNSET
@@ -177,17 +177,17 @@ class JobProtocol(Part):
     """A job of the v2 API, for OpenPAI 0.15 to 1.8 and for LTP.
 
     Args:
-        name: The job's name, with letters, digits, ``-`` and ``_``; unique among the user's jobs.
+        name: The job's name: letters, digits, ``-`` and ``_``; unique among the user's jobs.
         taskRoles: Name -> task role, at least one.
         prerequisites: The images, scripts, data and outputs that roles refer to.
         parameters: The values for ``<% $parameters.key %>`` in commands.
         secrets: The values for ``<% $secrets.key %>``. No repr, log or error contains them.
-        jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; other servers refuse it). An
+        jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; other servers reject it). An
             inference job needs the parameters INTERNAL_SERVER_IP, INTERNAL_SERVER_PORT and API_KEY.
         jobRetryCount: How often the cluster restarts a failed job.
-        deployments: Additional commands of the roles.
+        deployments: Additional commands for the roles.
         defaults: The virtual cluster and the deployment.
-        extras: Plugins, storages and other fields outside of the protocol's core.
+        extras: Plugins, storages and other fields outside the protocol's core.
         version: The author's version of the job.
         contributor: The author's name.
         description: The job's purpose.
@@ -214,14 +214,14 @@ class JobProtocol(Part):
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "") -> JobProtocol:
-        """Read a protocol from YAML like OpenPAI.
+        """Read a protocol from YAML, as OpenPAI does.
 
         Args:
             text: One YAML document.
-            source: The name of the file, for errors.
+            source: The file's name, for errors.
 
         Raises:
-            SpecError: ``text`` is not YAML, a value has an invalid shape, servers lose or change a value, or
+            SpecError: ``text`` is not YAML, a value has an invalid shape, servers drop or change a value, or
                 OpenPAI and LTP read a value differently (such as ``012`` and ``1:30``).
         """
         document = read_yaml(text, source)
@@ -235,12 +235,12 @@ class JobProtocol(Part):
 
         Raises:
             OSError: The file cannot be read.
-            SpecError: See ``from_yaml``; or the file is not UTF-8.
+            SpecError: See ``from_yaml``. Also raised if the file is not UTF-8.
         """
         return cls.from_yaml(decoded(FilePath(path).read_bytes(), str(path)), str(path))
 
     def to_yaml(self, document: dict[str, Any] | None = None) -> str:
-        """Return the YAML that was read or, if there is none or a value was changed, new YAML.
+        """Return the YAML that was read, or new YAML if none was read or a value has changed.
 
         If you have already called ``to_dict``, pass its result as ``document``.
 
@@ -254,12 +254,12 @@ class JobProtocol(Part):
 
     @property
     def lines(self) -> Mapping[Path, int]:
-        """Path of each value -> its line in the YAML that was read, from 1; empty if no YAML was read."""
+        """Each value's path -> its line in the YAML that was read, from 1; empty if no YAML was read."""
         return {} if self._text is None else self._text.lines
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Scalars of the YAML that servers read in a surprising way."""
+        """Scalars in the YAML that servers read in a surprising way."""
         return () if self._text is None else tuple(self._text.warnings)
 
     def renamed(self, name: str) -> JobProtocol:
@@ -271,11 +271,11 @@ class JobProtocol(Part):
     def filled(
         self, parameters: Mapping[str, Any] | None = None, secrets: Mapping[str, Any] | None = None
     ) -> JobProtocol:
-        """Return a copy with these parameters and secrets, which replace earlier values with the same names.
+        """Return a copy with these parameters and secrets, which replace existing ones with the same names.
 
         Args:
-            parameters: Name -> value; values of Luigi parameters are converted to JSON values.
-            secrets: Name -> value; values are converted in the same way.
+            parameters: Name -> value; Luigi parameters' values are converted to JSON values.
+            secrets: Name -> value, converted in the same way.
 
         Raises:
             SpecError: A value cannot be converted to a JSON value, or an argument is not a mapping.
@@ -283,7 +283,7 @@ class JobProtocol(Part):
         for path, given in (("parameters", parameters), ("secrets", secrets)):
             if not isinstance(given or {}, Mapping):
                 kind = type(given).__name__
-                raise SpecError(self.name, [Problem(path, f"are a {kind}, not a dict of names and values")])
+                raise SpecError(self.name, [Problem(path, f"must be a dict of names to values, not {kind}")])
         other = copy.deepcopy(self)
         other.parameters = {**other.parameters, **plain(parameters or {}, ("parameters",))}
         other.secrets = {**other.secrets, **plain(secrets or {}, ("secrets",))}
@@ -291,5 +291,5 @@ class JobProtocol(Part):
 
 
 def _as_text(document: Any) -> str:
-    """Convert a document to a string to compare. Keys are sorted, and True differs from 1."""
+    """Convert a document to a string for comparison. Keys are sorted, and True differs from 1."""
     return json.dumps(document, sort_keys=True)

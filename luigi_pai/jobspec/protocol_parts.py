@@ -1,4 +1,4 @@
-"""Classes for the ``prerequisites`` and the ``extras`` of a job protocol.
+"""Classes for a job protocol's ``prerequisites`` and ``extras``.
 
 Prerequisites are images, scripts, data, outputs and callbacks. Extras are runtime plugins, storages, the
 scheduler and notifications.
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 PartClass = type[Part]
 
 NOTIFICATION = "jobStatusChangeNotification"
-"""The field of extras that selects the state changes for which the cluster notifies the user."""
+"""The field in extras that selects the state changes about which the cluster notifies the user."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Callback(Part):
-    """Commands that a plugin runs on an event.
+    """Commands that a plugin runs when an event occurs.
 
     Args:
         event: ``taskStarts`` or ``taskSucceeds``.
@@ -36,7 +36,7 @@ class Callback(Part):
 
 
 def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Callback]:
-    """Return the callbacks that run these commands.
+    """Create the callbacks that run these commands.
 
     Raises:
         TypeError: An argument is a string instead of a list.
@@ -44,24 +44,24 @@ def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Cal
     events = {"taskStarts": on_start, "taskSucceeds": on_success}
     for event, commands in events.items():
         if isinstance(commands, str):
-            raise TypeError(f"{event}: is a string; it must be a list of commands")
+            raise TypeError(f"{event}: must be a list of commands, not a string")
     return [Callback(event, list(commands)) for event, commands in events.items() if commands]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Prerequisite(Part):
-    """A script, data or an output that roles use.
+    """A script, data or output that roles use.
 
     Args:
         name: The name, unique among the prerequisites of its type.
         type: ``script``, ``data`` or ``output``; for ``dockerimage``, use DockerImage.
-        uri: Its address; for ``data``, a list of addresses.
+        uri: The address; for ``data``, a list of addresses.
         plugin: A runtime plugin (1.6 and later). ``com.microsoft.pai.runtimeplugin.cmd`` runs callbacks, and
             is the default if there are callbacks.
-        require: Names of prerequisites whose callbacks run before the callbacks of this prerequisite.
+        require: Names of prerequisites whose callbacks run before this prerequisite's callbacks.
         failurePolicy: ``fail`` (the default) or ``ignore``.
-        callbacks: Commands that run at the start of a task, or after its success (1.6 and later).
-        more: Additional keys; ``uri`` and ``callbacks`` can refer to them by ``<% this.parameters.key %>``.
+        callbacks: Commands that run when a task starts, or after it succeeds (1.6 and later).
+        more: Additional keys; ``uri`` and ``callbacks`` can refer to them as ``<% this.parameters.key %>``.
     """
 
     name: str = field(kw_only=False)
@@ -89,13 +89,13 @@ class Prerequisite(Part):
         on_success: Sequence[str] = (),
         **fields: Any,
     ) -> Prerequisite:
-        """Return a prerequisite that runs commands in each task of its roles.
+        """Create a prerequisite that runs commands in every task of its roles.
 
         Args:
-            name: Name of the prerequisite.
-            on_start: Commands that run before the commands of the role, in this order.
-            on_success: Commands that run after the commands of the role have succeeded.
-            fields: The values of any other fields of Prerequisite.
+            name: The prerequisite's name.
+            on_start: Commands that run before the role's own commands, in this order.
+            on_success: Commands that run after the role's own commands have succeeded.
+            fields: Values for any other fields of Prerequisite.
         """
         callbacks = callbacks_of(on_start, on_success)
         return cls(name, **{"plugin": CMD_PLUGIN, "callbacks": callbacks, **fields})
@@ -103,7 +103,7 @@ class Prerequisite(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RegistryAuth(Part):
-    """An account of a Docker registry; write the password as ``<% $secrets.name %>``."""
+    """An account at a Docker registry; write the password as ``<% $secrets.name %>``."""
 
     username: str | Unset = UNSET
     password: str | Unset = field(default=UNSET, metadata={"hidden": True})
@@ -117,7 +117,7 @@ class DockerImage(Prerequisite):
     Args:
         name: The name by which roles refer to it.
         uri: The image, as in ``docker pull``.
-        auth: Account of the image's registry.
+        auth: An account at the image's registry.
     """
 
     uri: str = field(kw_only=False)
@@ -127,13 +127,13 @@ class DockerImage(Prerequisite):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RuntimePlugin(Part):
-    """A plugin of the runtime in the containers.
+    """A plugin for the runtime in the containers.
 
     Args:
         plugin: The plugin's name, ``ssh``, ``cmd``, ``tensorboard``, ``git`` or ``teamwise_storage``; on
             LTP 1.2 and later, also ``dind``.
         parameters: The plugin's parameters.
-        taskroles: The roles in which the plugin works; all if the list is empty.
+        taskroles: The roles in which the plugin works; all roles if the list is empty.
         failurePolicy: ``fail`` (the default) or ``ignore``.
     """
 
@@ -155,10 +155,10 @@ class RuntimePlugin(Part):
         taskroles: Sequence[str] = (),
         failurePolicy: str | Unset = UNSET,
     ) -> RuntimePlugin:
-        """Return the plugin that enables SSH between the containers and from outside to the containers.
+        """Create the plugin that enables SSH between the containers, and from outside into the containers.
 
         Args:
-            jobssh: Whether the containers can reach each other by the names ``ROLE-INDEX``.
+            jobssh: Whether the containers can reach each other under the names ``ROLE-INDEX``.
             sshbarrier: Whether the commands wait until all containers can be reached.
             sshbarrierTimeout: The maximum wait in minutes; the server's default is 300.
             userssh: A public SSH key. With its private key, you can log in from outside.
@@ -184,7 +184,7 @@ class RuntimePlugin(Part):
         taskroles: Sequence[str] = (),
         failurePolicy: str | Unset = UNSET,
     ) -> RuntimePlugin:
-        """Return the plugin that runs commands before a role's own commands and after these have succeeded.
+        """Create the plugin that runs commands before a role's own commands, and after these have succeeded.
 
         Args:
             on_start: The commands to run before the role's own commands.
@@ -200,13 +200,13 @@ class RuntimePlugin(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Storage(Part):
-    """A storage of the cluster that is mounted in every container.
+    """One of the cluster's storages, mounted in every container.
 
     Args:
         name: The storage's name on the cluster.
         mountPath: The folder in the containers; the server's default is ``/mnt/NAME``.
         readOnly: Whether containers can only read it. Release 1.8 uses the cluster's setting instead.
-        share: If False, only the user's folder in the storage is mounted. Release 1.8 also ignores this
+        share: If False, only the user's folder on the storage is mounted. Release 1.8 also ignores this
             value.
     """
 
@@ -221,10 +221,10 @@ class HivedRole(Part):
     """A role's request to the HiveD scheduler.
 
     Args:
-        skuType: Kind of SKU; any if None.
-        skuNum: SKUs of one instance.
-        affinityGroupName: Roles with the same group name are placed together.
-        pinnedCellId: ID of the cell to run in, from the cluster's configuration.
+        skuType: The kind of SKU; any if None.
+        skuNum: The number of SKUs per instance.
+        affinityGroupName: The group's name; roles with the same one are placed together.
+        pinnedCellId: The ID of the cell to run in, from the cluster's configuration.
     """
 
     skuType: str | Unset | None = UNSET
@@ -238,9 +238,9 @@ class HivedScheduler(Part):
     """A job's request to the HiveD scheduler.
 
     Args:
-        jobPriorityClass: ``prod``, ``test`` or ``oppo``; if it is left out, the priority is ``test``.
+        jobPriorityClass: ``prod``, ``test`` or ``oppo``; if omitted, the priority is ``test``.
             LTP accepts ``prod`` only from users with permission.
-        taskRoles: Name of a role -> the request of the role.
+        taskRoles: Role name -> the role's request.
     """
 
     _is_lenient = True
@@ -251,10 +251,10 @@ class HivedScheduler(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LocalStorage(Part):
-    """Folders of the nodes that LTP mounts in every container.
+    """Folders on the nodes that LTP mounts in every container.
 
     Args:
-        enabled: The folders are mounted only if this is True.
+        enabled: Whether the folders are mounted.
         hostpath: Paths on the node, separated by ``:``.
         mntpath: Paths in the container, as many as in ``hostpath``, separated by ``:``.
     """
@@ -266,7 +266,7 @@ class LocalStorage(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StatusNotification(Part):
-    """State changes of a job for which the cluster notifies the user (1.5 and later)."""
+    """A job's state changes about which the cluster notifies the user (1.5 and later)."""
 
     running: bool | Unset = UNSET
     succeeded: bool | Unset = UNSET
@@ -277,21 +277,21 @@ class StatusNotification(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Extras(Part):
-    """Fields outside of the protocol's core. The server accepts any value here.
+    """Fields outside the protocol's core. The server accepts any value here.
 
     Args:
-        runtimePlugins: Plugins of the runtime, in the field ``com.microsoft.pai.runtimeplugin``.
+        runtimePlugins: Runtime plugins, in the ``com.microsoft.pai.runtimeplugin`` field.
         storages: Storages to mount. If the list is empty, the user's default storages are mounted; if the
             field is left out, no storages are mounted.
         gangAllocation: If True (the default), all instances start together; otherwise each starts as soon as
             it can.
-        hivedScheduler: Request to the HiveD scheduler.
-        jobStatusChangeNotification: State changes for which the cluster notifies the user.
+        hivedScheduler: The request to the HiveD scheduler.
+        jobStatusChangeNotification: The state changes about which the cluster notifies the user.
         tensorBoard: A field that the web portal uses.
         submitFrom: The program that submitted the job.
-        enableLocalStorage: Folders of the node to mount (LTP).
-        forceNodes: Nodes to run on, separated by commas; each must be cordoned (LTP).
-        allowAzCopy: Whether the containers get the credentials of AzCopy (LTP 1.2 and later).
+        enableLocalStorage: Folders on the node to mount (LTP).
+        forceNodes: The nodes to run on, separated by commas; each must be cordoned (LTP).
+        allowAzCopy: Whether the containers get AzCopy's credentials (LTP 1.2 and later).
     """
 
     _is_lenient = True

@@ -10,7 +10,7 @@ _BEGUN_FROM = (1, 8, 1)
 
 
 def release_number(release: str) -> tuple[int, ...]:
-    """Convert a release to a tuple of numbers. The tuples compare in the order of the releases.
+    """Convert a release to a tuple of numbers. The tuples sort in release order.
 
     ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``, ``"ltp-1.5"`` -> ``(1, 8, 1, 1, 5)``.
 
@@ -19,9 +19,7 @@ def release_number(release: str) -> tuple[int, ...]:
     """
     found = _RELEASE.match(release)
     if found is None:
-        raise ValueError(
-            f"{release!r} is not a release of OpenPAI, such as 1.8.0, or of LTP, such as ltp-1.5"
-        )
+        raise ValueError(f"{release!r} is not a release of OpenPAI, such as 1.8.0, or LTP, such as ltp-1.5")
     number = tuple(int(part) for part in found["number"].split("."))
     return (*_BEGUN_FROM, *number) if found["ltp"] else number
 
@@ -33,7 +31,7 @@ def release_title(release: str) -> str:
 
 
 def is_ltp(number: tuple[int, ...]) -> bool:
-    """Return whether a result of ``release_number`` is a release of LTP."""
+    """Return whether a result of ``release_number`` is an LTP release."""
     return len(number) > len(_BEGUN_FROM) and number[: len(_BEGUN_FROM)] == _BEGUN_FROM
 
 

@@ -129,8 +129,8 @@ def test_the_slots_of_a_class_and_its_bases_are_the_fields(made, attributes, fie
     "foreign", [{1, 2}, object(), 1j, math.nan, -math.inf], ids=lambda value: type(value).__name__
 )
 def test_foreign_objects_are_refused_by_name(foreign):
-    """What is neither JSON nor a part of a job; NaN and the infinities, which no server reads."""
-    message = f"^{type(foreign).__name__} is neither JSON nor a part of a job$"
+    """What is neither a JSON value nor part of a job; NaN and the infinities, which no server reads."""
+    message = f"^{type(foreign).__name__} is neither a JSON value nor part of a job$"
     job = PaiJob("a", "i", [TaskRole("w", "c")], extras={"x": foreign})
     with pytest.raises((TypeError, ValueError), match="compliant" if isinstance(foreign, float) else message):
         job.to_json()

@@ -50,15 +50,15 @@ def test_a_tasks_own_name_does_not_end_like_that_of_an_attempt(name, base):
     assert all(room_for_attempts(other) == [] for other in CASES["of_tasks"])
     (problem,) = room_for_attempts(name, "name")
     assert str(problem) == (
-        f"name: {name!r} ends like the name of a later submission: it would be taken for one of the job "
-        f"{base!r}; choose a name that does not end in __attempt and a number"
+        f"name: {name!r} looks like a later submission of the job {base!r}; "
+        "choose a name that does not end in __attempt and a number"
     )
 
 
 def test_a_name_may_be_too_long_and_end_like_that():
     """Both are told."""
     long, numbered = room_for_attempts("x" * 240 + "__attempt2")
-    assert str(long).startswith("jobName: has 250 characters; the job of a task has at most 243")
+    assert str(long).startswith("jobName: has 250 characters; the limit for a task's job is 243")
     assert "choose a name that does not end in __attempt and a number" in numbered.message
 
 

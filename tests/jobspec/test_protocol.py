@@ -124,7 +124,7 @@ def test_a_file_keeps_its_line_ends_and_its_name(tmp_path):
     path.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())
     assert JobProtocol.from_file(path).to_yaml() == "\ufeff" + TEXT.replace("\n", "\r\n")
     for content, message in (
-        (b"taskRoles: []\n", r"taskRoles: this is a list; it must be a mapping \(line 1\)"),
+        (b"taskRoles: []\n", r"taskRoles: must be a mapping, not a list \(line 1\)"),
         (b"a: 1\nb: \xff\n", r"job.yaml.*\n  is not UTF-8.* \(line 2\)"),
     ):
         path.write_bytes(content)
@@ -192,14 +192,14 @@ def test_luigis_parameters_become_plain_values():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (Int64(), ": is of type Int64, which JSON does not have; convert it with int(...) or float"),
-        (Decimal("1.5"), ": is of type Decimal, which JSON does not have; convert it with int"),
-        ({1, 2}, ": is of type set, which JSON does not have; write it as a string"),
+        (Int64(), ": is of type Int64, which JSON does not support; convert it with int(...) or float"),
+        (Decimal("1.5"), ": is of type Decimal, which JSON does not support; convert it with int"),
+        ({1, 2}, ": is of type set, which JSON does not support; write it as a string"),
         ("".upper, ": is a method; put @property above it"),
-        ([b"a"], "[0]: is of type bytes, which JSON does not have; decode it"),
-        ({1: 2}, ": has a key of type int; keys are strings"),
+        ([b"a"], "[0]: is of type bytes, which JSON does not support; decode it"),
+        ({1: 2}, ": has a key of type int; keys must be strings"),
         (float("inf"), ": is infinite or not a number"),
-        ("a\ud800", ": has half a character in it (a lone surrogate), which no server reads"),
+        ("a\ud800", ": contains half a character (a lone surrogate), which no server accepts"),
     ],
 )
 def test_what_is_no_plain_value_is_refused(value, message):
@@ -214,7 +214,7 @@ def test_a_field_that_does_not_exist_is_refused():
     job = protocol()
     with pytest.raises(AttributeError, match=r"Role has no field 'instance' \(did you mean 'instances'\?\)"):
         job.taskRoles["worker"].instance = 3
-    with pytest.raises(TypeError, match="taskStarts: is a string; it must be a list of commands"):
+    with pytest.raises(TypeError, match="taskStarts: must be a list of commands, not a string"):
         Prerequisite.cmd("p", on_start="echo")
 
 

@@ -114,7 +114,7 @@ def test_a_paijob_is_checked_as_it_is_posted():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({1}, r"cannot be written as JSON: set is neither JSON nor a part of a job"),
+        ({1}, r"cannot be written as JSON: set is neither a JSON value nor part of a job"),
         (math.nan, r"cannot be written as JSON: Out of range float values are not JSON compliant.*"),
     ],
 )

@@ -209,7 +209,7 @@ def test_forms_of_protocol(tmp_path):
         ({"protocol": PaiProtocolTask.protocol}, TypeError, "abstract"),
         ({"protocol": "protocolVersion: 2\nname: [x\n"}, SpecError, r"line \d"),
         ({"protocol": "missing/no.yaml"}, OSError, r"no\.yaml"),
-        ({"name": "x" * 244}, SpecError, "name: has 244 characters; the job of a task has at most 243"),
+        ({"name": "x" * 244}, SpecError, "name: has 244 characters; the limit for a task's job is 243"),
     ],
 )
 def test_what_protocol_must_not_be(about, error, message):

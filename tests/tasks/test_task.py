@@ -111,7 +111,7 @@ def test_a_job_that_cannot_run_is_not_sent(pai):
 
 def test_a_name_leaves_room_for_its_later_attempts(pai):
     """A name under which the second attempt would be too long for the server is refused at once."""
-    with pytest.raises(SpecError, match="has 244 characters; the job of a task has at most 243"):
+    with pytest.raises(SpecError, match="has 244 characters; the limit for a task's job is 243"):
         Train(name="n" * 244).run()
     pai.plan = {"ends_as": "FAILED"}
     longest = Train(name="n" * 243)

@@ -29,7 +29,7 @@ DIFFERENT = "OpenPAI reads this as one value, and LTP 1.1 and later as another; 
 READ_THOUGH_REFUSED = {"&k a: 1\nb: 2\n", "x: 1\n&k a: 2\n*k : 3\n", "!!str 1: a\n", "a:\n|\n  x\n"}
 """What js-yaml refuses, and this package reads: the server then says so itself."""
 
-NOT_READ = [*CASES["not_read"], [f"{'a' * 1025}: 1\n", "or its key has more than 1,024 characters"]]
+NOT_READ = [*CASES["not_read"], [f"{'a' * 1025}: 1\n", "or has a key of more than 1,024 characters"]]
 """What the servers read, and this package refuses: text, message."""
 
 WORDS = "yes N 1:30 0o17 017 1e3 .5 ~ << = - a: # 2020-01-01 --- ... %a *a &a !a @a `a` {a} [a] é"
