@@ -1,19 +1,19 @@
-"""Finds problems in a document with a JSON Schema; each has a path, a message and a level.
+"""Uses a JSON Schema to find problems in a document; each has a path, a message and a level.
 
-The messages contain the descriptions from the schemas (``schemas/``). The schemas have eight keywords in
-addition to the keywords of JSON Schema:
+The messages contain the descriptions from the schemas (``schemas/``). Besides JSON Schema's own keywords, the
+schemas use eight others:
 
 - ``stricter``: a schema that servers do not check. A job that violates it is accepted but fails.
 - ``warning``: a schema that servers do not check. A job that violates it is accepted and runs.
-- ``since``: the release that added a field; older releases refuse the field. If the server's release is not
-  known, a field that LTP added causes a warning that names the LTP release.
+- ``since``: the release that added a field; older releases reject the field. If the server's release is
+  unknown, a field that LTP added causes a warning that names the LTP release.
 - ``tightened``: a schema that servers check only since the release in its ``since``, or only before the
   release in its ``until``.
-- ``near``: servers accept any field here and ignore misspelt fields. So an unknown field whose name is
-  similar to the name of a known field causes a warning.
-- ``limits``: pairs of numbers of which the first, ``field``, must not exceed the second, ``limit``.
-- ``message``: the message of a schema that a value does not match.
-- ``unique``: no two items of a list have the same values under these keys.
+- ``near``: servers accept any field here and ignore misspelt ones, so an unknown field with a name similar to
+  a known field's causes a warning.
+- ``limits``: pairs of numbers; the first, ``field``, must not exceed the second, ``limit``.
+- ``message``: the message for a value that does not match the schema.
+- ``unique``: no two items in a list may have the same values under these keys.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ _NUMBERS = frozenset({"integer", "number", "null"})
 _LIKE_A_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 
 _LARGEST_EXACT = 2**53 - 1
-_MOST_KNOWN = 1000  # valid parts of documents
+_MOST_KNOWN = 1000  # valid parts of documents to remember
 
 LARGEST_BODY = 100 * 1024
-"""Maximum size in bytes of the body of a request that a rest-server accepts."""
-_LONGEST_SHOWN = 80  # maximum number of characters of an invalid value in a message
+"""Maximum size in bytes of a request body that a rest-server accepts."""
+_LONGEST_SHOWN = 80  # maximum number of characters to show of an invalid value
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem. ``path`` has the keys and indexes of the value; ``message`` contains the correction."""
+    """A problem. ``path`` has the keys and indexes that lead to the value; ``message`` says how to fix it."""
 
     path: Path
     message: str
     level: Level = Level.REFUSED
 
     def as_problem(self, line: int | None = None) -> Problem:
-        """Convert the finding to a Problem with a message in one line; the message may quote line breaks."""
+        """Convert the finding to a Problem with a one-line message; the message may quote line breaks."""
         return Problem(path_text(self.path), in_one_line(self.message), self.level, line)
 
 
 def stricter(path: Path, message: str) -> Finding:
-    """Return a finding about a job that servers accept but that fails later."""
+    """Return a finding about a job that servers accept, but that fails later."""
     return Finding(path, message, Level.STRICTER)
 
 
@@ -87,22 +87,22 @@ def schema_findings(
     shown: Callable[[Any, Path], str],
     release: tuple[int, ...] | None = None,
 ) -> Iterator[Finding]:
-    """Yield the violations of a schema, ``job.v1`` or ``protocol.v2``, in no order.
+    """Yield the violations of a schema, ``job.v1`` or ``protocol.v2``, in no particular order.
 
-    If ``release`` is None, the document may be for any release. ``shown`` formats the value at a path for a
-    message, without secrets.
+    If ``release`` is None, the document may be for any release. ``shown`` formats the value at a path for
+    messages, without secrets.
     """
     for error in _validator(name, release).iter_errors(document):
         yield from _error_findings(error, shown, release)
 
 
 def cut(value: str) -> str:
-    """Shorten an invalid value for messages: at most 80 characters, with ``...`` if it is longer."""
+    """Truncate an invalid value for messages to 80 characters, with ``...`` at the end."""
     return value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
 
 
 def in_one_line(message: str) -> str:
-    """Replace line breaks in a message by blanks; the message may quote them."""
+    """Replace the line breaks that a message may quote with blanks."""
     return _LINE_BREAKS.sub(" ", message)
 
 
@@ -110,7 +110,7 @@ def problems_in_order(findings: Iterable[Finding], document: Any, lines: Mapping
     """Return the problems in the document's order, with the lines of their fields.
 
     A field that is not in ``lines`` gets the line of the nearest field that contains it. Duplicates are left
-    out, and so are milder problems of a refused field.
+    out, as are milder problems with a rejected field.
     """
     found = list(dict.fromkeys(findings))
     refused = {finding.path for finding in found if finding.level is Level.REFUSED}
@@ -137,7 +137,7 @@ def _paths(value: Any, path: Path) -> Iterator[Path]:
 
 
 def repeated(keys: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
-    """Yield the index of each repeated key and the index of its first occurrence; None is ignored."""
+    """Yield each repeated key's index and the index of its first occurrence; None is ignored."""
     first: dict[Hashable, int] = {}
     for index, key in enumerate(keys):
         if key is not None and first.setdefault(key, index) != index:
@@ -174,7 +174,7 @@ def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
 
 
 def _is_integer(_: Any, value: Any) -> bool:
-    """Return whether Ajv 6, OpenPAI's validator, accepts a value as an integer; it also accepts infinity."""
+    """Return whether Ajv 6, OpenPAI's validator, accepts a value as an integer. Ajv also accepts infinity."""
     if isinstance(value, float):
         return value.is_integer() or math.isinf(value)
     return isinstance(value, int) and not isinstance(value, bool)
@@ -186,7 +186,7 @@ def _is_integer_to_joi(checker: Any, value: Any) -> bool:
 
 
 def _error(message: str, *path: str | int) -> ValidationError:
-    """Return an error of a keyword, at a path below the value with the keyword."""
+    """Create a keyword's error, at a path relative to the value that the keyword applies to."""
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415  heavy, as above
 
     return ValidationError(message, path=path)
@@ -195,10 +195,10 @@ def _error(message: str, *path: str | int) -> ValidationError:
 def _members(
     known: set[int], kind: Any, validator: Any, wanted: Any, instance: Any, _: Any
 ) -> Iterator[ValidationError]:
-    """Yield the errors of a dict's ``properties``, or a list's ``items``, unless an equal value was valid.
+    """Yield the errors in a dict's ``properties`` or a list's ``items``, skipping values known to be valid.
 
-    The jobs of a sweep have most values in common. ``known`` contains hashes, because values may be large or
-    secret.
+    A sweep's jobs share most values, so valid ones are remembered. ``known`` contains hashes, because values
+    may be large or secret.
     """
     if not isinstance(instance, kind):
         return
@@ -235,7 +235,7 @@ def _tightened(
 
 
 def _near(_: Any, __: Any, instance: Any, about: Mapping[str, Any]) -> Iterator[ValidationError]:
-    """Yield an error for each unknown field that resembles a known field that is absent."""
+    """Yield an error for each unknown field that resembles a missing known field."""
     known = list(about.get("properties", {}))
     given = instance if isinstance(instance, dict) else {}
     absent = [name for name in known if name not in given]
@@ -246,7 +246,7 @@ def _near(_: Any, __: Any, instance: Any, about: Mapping[str, Any]) -> Iterator[
         same = folded.get(name.lower().replace("_", "").replace("-", ""))
         if near := same or closest(name, absent, likeness=0.8):
             advice = f"did you mean {near}? Servers accept it and ignore it"
-            yield _error(f"is not a field that is known here; {advice}", name)
+            yield _error(f"is not a known field here; {advice}", name)
 
 
 def _limits(_: Any, pairs: list[dict[str, Any]], instance: Any, __: Any) -> Iterator[ValidationError]:
@@ -301,7 +301,7 @@ def _error_findings(
 
 
 def _mismatch(error: ValidationError, path: Path, shown: str) -> str:
-    """Return why a value does not fit, with advice on frequent mistakes in Python, YAML and JSON."""
+    """Return why a value does not match, with advice on common mistakes in Python, YAML and JSON."""
     instance: Any = error.instance
     schema = cast("Mapping[str, Any]", error.schema)
     description = str(schema.get("description", "valid"))
@@ -318,7 +318,7 @@ def _mismatch(error: ValidationError, path: Path, shown: str) -> str:
         kind = description.partition(":")[0]
         return f"{shown} is not {kind}; the ': ' in it makes this a mapping: put the string in quotes"
     if isinstance(instance, list) and kinds == {"string"} and [type(each) for each in instance] == [str]:
-        return f"{shown} is not {description}; a comma behind the value, or brackets, make it a list"
+        return f"{shown} is not {description}; a comma after the value, or brackets, make it a list"
     return f"{shown} is not {description}"
 
 

@@ -1,4 +1,4 @@
-"""Checks a job, and renders it as the YAML to post and as redacted output for people to read."""
+"""Checks a job, and renders it: as the YAML to post, and as redacted output for people to read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def check(job: PaiJob | JobProtocol, api_version: str | None = None) -> tuple[str, list[Problem]]:
-    """Check a job of either API version. Return the job's name and the warnings about the job.
+    """Check a job for either API version. Return the job's name and warnings about the job.
 
     For ``api_version``, see ``validate_job``.
 
@@ -46,9 +46,9 @@ def submission_text(protocol: JobProtocol, *, is_checked: bool = True) -> str:
     """Return the YAML to post: the YAML that was read, or new YAML if ``resolve`` or a user changed the job.
 
     Raises:
-        SpecError: The YAML is larger than servers accept, or ``resolve`` finds problems, such as a missing
-            prerequisite or prerequisites that require each other in a circle; or ``is_checked`` is False and
-            ``check_protocol`` finds problems.
+        SpecError: The YAML is larger than servers accept; ``resolve`` finds problems, such as a missing
+            prerequisite or circular requirements; or ``is_checked`` is False and ``check_protocol`` finds
+            problems.
     """
     document = protocol.to_dict()
     body = protocol.to_yaml(document)
@@ -64,12 +64,12 @@ def submission_text(protocol: JobProtocol, *, is_checked: bool = True) -> str:
 
 
 def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = False) -> str:
-    """Return the JSON or YAML of a job to send; with ``filled``, only the rendered commands of its roles.
+    """Return the JSON or YAML to send for a job; with ``filled``, only its roles' rendered commands.
 
-    Secrets of a job protocol are redacted as ``******``. A mapping is read as a v1 job config.
+    Secrets in a job protocol are redacted as ``******``. A mapping is read as a v1 job config.
 
     Raises:
-        SpecError: See ``submission_text`` or, if ``filled`` is True, ``filled_commands``.
+        SpecError: See ``submission_text`` or, with ``filled``, ``filled_commands``.
     """
     if isinstance(job, JobProtocol):
         if not filled:
@@ -90,7 +90,7 @@ def _config_as_sent(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled_commands(protocol: JobProtocol) -> dict[str, str]:
-    """Return the command of each role, rendered like on the server, with secrets redacted.
+    """Return each role's command, rendered as on the server, with secrets redacted.
 
     Raises:
         SpecError: ``resolve`` or ``entrypoints`` raises it.

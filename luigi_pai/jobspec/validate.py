@@ -1,8 +1,8 @@
 """Validates v1 job configs.
 
-A problem is REFUSED if the servers of 0.7 to 0.14 refuse the job (JSON Schema in ``schemas/``). It is
-STRICTER if they accept the job but it then fails, for example because of two role names that differ only in
-case or punctuation, memory under 100 MB, or a blank command.
+A problem is REFUSED if 0.7 to 0.14 servers reject the job (JSON Schema in ``schemas/``). It is STRICTER if
+they accept the job but it then fails, for example because two role names differ only in case or punctuation,
+because memory is under 100 MB, or because a command is blank.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 _NUMBER_TEXT = re.compile(rf"[{SPACES}]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[{SPACES}]*")
 _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
-_IMAGE = re.compile("[:/]")  # in most images, but in no name
+_IMAGE = re.compile("[:/]")  # in most image names, but in no job name
 _LAST_PORT = 65535
 _PLACES = (
     ("codeDir", "code folder", Level.STRICTER),
     ("authFile", "account of a registry", Level.STRICTER),
-    ("dataDir", "data folder", Level.WARNING),  # a command may understand it
+    ("dataDir", "data folder", Level.WARNING),  # a command may understand the path
 )
-_CONVERTS = "0.15"  # a release to which a v1 job is sent as a job protocol
+_CONVERTS = "0.15"  # a release that gets v1 jobs as job protocols
 
 
 def check_job(
@@ -59,10 +59,10 @@ def check_job(
 ) -> list[Problem]:
     """Check a job; return its warnings and those in ``further``, which contains other known problems.
 
-    For ``api_version``, see ``validate_job``. ``names`` maps fields to different names in the problems.
+    For ``api_version``, see ``validate_job``. ``names`` maps fields to the names that problems use.
 
     Raises:
-        SpecError: The job or ``further`` has problems that are not warnings. The error lists these problems.
+        SpecError: The job or ``further`` has problems that are not warnings. The error lists them.
     """
     found = validate_job(job, api_version=api_version)
     found = [*(replace(each, path=(names or {}).get(each.path, each.path)) for each in found), *further]
@@ -79,12 +79,12 @@ def validate_job(
     lines: Mapping[Path, int] | None = None,
     api_version: str | None = "v1",
 ) -> list[Problem]:
-    """Return every problem of a v1 job.
+    """Return all problems with a v1 job.
 
     Args:
-        job: A PaiJob, or the job as a document in the types of JSON.
-        release: The cluster's release, such as ``0.7.1``, whose rules apply. If None, it is sufficient that
-            some release from 0.7 to 0.14 accepts the job.
+        job: A PaiJob, or the job as a document with JSON types.
+        release: The cluster's release, such as ``0.7.1``, whose rules apply. If None, it is enough that some
+            release from 0.7 to 0.14 accepts the job.
         lines: Path -> line in the job's file, if the job is from a file.
         api_version: The cluster's API version. If it is ``v2`` or unknown (None), warnings that apply only to
             0.7 to 0.14 are left out.
@@ -114,7 +114,7 @@ def validate_job(
 
 
 def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Convert a document like the servers: ``"4"`` becomes 4 if the schema requires an integer."""
+    """Convert a document as the servers do: ``"4"`` becomes 4 if the schema requires an integer."""
     kind = schema.get("type")
     if isinstance(value, str) and "integer" in (kind if isinstance(kind, list) else [kind]):
         return _number(value)
@@ -127,22 +127,22 @@ def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _number(string: str) -> Any:
-    """Convert a string to a number like the servers (Joi 13); return it unchanged if they do not."""
+    """Convert a string to a number as the servers (Joi 13) do; return it unchanged if they do not."""
     if _PREFIXED_TEXT.fullmatch(string):
-        return 0  # JavaScript's parseFloat reads the 0 and stops at the x, o or b after it
+        return 0  # JavaScript's parseFloat reads the 0 and stops at the x, o or b
     number = float(string.strip(SPACES)) if _NUMBER_TEXT.fullmatch(string) else math.inf
     return string if math.isinf(number) else javascript_number(number)
 
 
 def _format_value(value: Any, path: Path) -> str:
-    """Format a value for errors: shortened, and without the values of jobEnvs, which may be secret."""
+    """Format a value for errors: truncated, and without the values of jobEnvs, which may be secret."""
     if "jobEnvs" in path:
         return f"a value of type {type(value).__name__}"
     return cut(repr(value))
 
 
 def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the problems that concern more than one field."""
+    """Yield problems that involve more than one field."""
     job, image = str(document.get("jobName")), str(document.get("image") or ":")
     if _IMAGE.search(job) and not _IMAGE.search(image):
         yield Finding(("image",), f"{image!r} and the name {job!r} look swapped: the name comes first")
@@ -158,7 +158,7 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _string_findings(document: Mapping[str, Any], release: str | None) -> Iterator[Finding]:
-    """Yield the problems of image, folders, authFile and commands, which servers do not check."""
+    """Yield problems with the image, folders, authFile and commands, which servers do not check."""
     yield from image_findings(("image",), document.get("image"))
     for field, kind, level in _PLACES:
         yield from folder_findings((field,), document.get(field), kind, level)

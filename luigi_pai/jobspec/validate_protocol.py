@@ -1,9 +1,9 @@
 """Validates job protocols.
 
-Problems come from the schema (``schemas/protocol.v2.json``), the rules about several fields below, the rules
-about commands and images (``rules``), and references and prerequisites (``templates``). A problem is REFUSED
-if the rest-server of 1.8 or LTP refuses the document. It is STRICTER if the server accepts the document but
-the job fails later.
+Problems come from the schema (``schemas/protocol.v2.json``), the rules below that involve several fields, the
+rules about commands and images (``rules``), and references and prerequisites (``templates``). A problem is
+REFUSED if the rest-server of 1.8 or LTP rejects the document. It is STRICTER if the server accepts the
+document but the job fails later.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def check_protocol(
     document: dict[str, Any] | None = None,
     text: str | None = None,
 ) -> list[Problem]:
-    """Check that a job protocol, in the form that is sent, can run on some release of OpenPAI or LTP.
+    """Check that a job protocol, as it is sent, can run on some release of OpenPAI or LTP.
 
     If you have already called ``to_dict`` and ``to_yaml``, pass their results.
 
     Returns:
-        The warnings of the protocol, without the warnings in ``further``.
+        The protocol's warnings, without those in ``further``.
 
     Raises:
-        SpecError: The protocol or ``further`` has REFUSED or STRICTER problems. The error lists all of them.
+        SpecError: The protocol or ``further`` has REFUSED or STRICTER problems. The error lists them all.
     """
     document = protocol.to_dict() if document is None else document
     text = protocol.to_yaml(document) if text is None else text
@@ -85,17 +85,17 @@ def validate_protocol(
     text: str | None = None,
     release: str | None = None,
 ) -> list[Problem]:
-    """Return every problem of a job protocol.
+    """Return all problems with a job protocol.
 
     Args:
-        document: The protocol, in the types of JSON.
+        document: The protocol, with JSON types.
         lines: Path -> line, from ``read_yaml``; None if the document was not read from YAML.
-        text: The YAML of ``document`` that will be sent; None if it is not known.
+        text: The YAML of ``document`` that will be sent; None if it is unknown.
         release: The cluster's release, such as ``1.5.0`` or ``ltp-1.5``, whose rules apply. If None, it is
-            sufficient that some release accepts the document.
+            enough that some release accepts the document.
 
     Returns:
-        The problems in the order of the document; an empty list if there are no problems.
+        The problems in document order; an empty list if there are none.
     """
     number = release_number(release) if release is not None else None
     findings = list(schema_findings(document, "protocol.v2", _format_value, number))
@@ -111,7 +111,7 @@ def validate_protocol(
 
 
 def _format_value(value: Any, path: Path) -> str:
-    """Format a value for errors: shortened, and without values that may be secret."""
+    """Format a value for errors: truncated, and without values that may be secret."""
     if isinstance(value, dict | list):
         kind = "mapping" if isinstance(value, dict) else "list"
         return f"a {kind}" if value else f"an empty {kind}"
@@ -128,7 +128,7 @@ def _bare_secrets(
     """Yield a finding if the server's redaction of the YAML covers too little or too much.
 
     The server sends the YAML to everybody who may read the job. It replaces the first line that starts with
-    ``secrets:`` by ``secrets: "******"``. It deletes the lines that follow, up to a line that starts with a
+    ``secrets:`` with ``secrets: "******"``. It then deletes lines, up to the next one that starts with a
     letter, a digit or _.
     """
     if "secrets" not in document:
@@ -148,11 +148,11 @@ def _bare_secrets(
         )
 
 
-# ---------------------------------------------------------------- rules about several fields
+# ---------------------------------------------------------------- rules that involve several fields
 
 
 def _several_fields(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
-    """Yield the violations of the rules below, in any order. Parts that the schema refuses are ignored."""
+    """Yield violations of the rules below, in any order. Parts that the schema rejects are ignored."""
     for index, item in enumerate(list_of(document, "prerequisites")):
         if item_of(item, "type") == "dockerimage":
             yield from image_findings(("prerequisites", index, "uri"), item.get("uri"))
@@ -200,13 +200,13 @@ def _roles(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iter
                 "has no effect unless extras.gangAllocation is false; jobRetryCount retries the whole job",
             )
         if list_of(role, "commands") and not any(command.strip() for _, command in commands[name]):
-            message = "are blank; servers accept them, and every task ends at once"
+            message = "are blank; servers accept them, and every task ends immediately"
             yield stricter((*path, "commands"), message)
         yield from protocol_command_findings(name, commands[name], release)
 
 
 def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:
-    """Return type -> names of the prerequisites, for each type that roles may refer to."""
+    """Return type -> names of prerequisites, for each type that roles may refer to."""
     named = [item for item in list_of(document, "prerequisites") if text_of(item, "name") is not None]
     return {
         kind: {item["name"]: None for item in named if item.get("type") == kind} for kind in _TYPES.values()
@@ -287,11 +287,11 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
             )
 
 
-# ---------------------------------------------------------------- texts of plugins
+# ---------------------------------------------------------------- strings in plugins
 
-# The runtime of 1.x writes the parameters of plugins with Python's ``repr``, fills in references, and reads
-# the result as YAML (``replace_ref`` in its initializer). Most strings stay the same.
-_AWKWARD = frozenset("'\"\\")  # a string without these and without unprintable characters stays the same
+# The 1.x runtime writes plugins' parameters with Python's ``repr``, fills in references, and reads the result
+# as YAML (``replace_ref`` in its initializer). Most strings are unchanged.
+_AWKWARD = frozenset("'\"\\")  # strings without these and without unprintable characters are unchanged
 _MISREAD = (
     "has line breaks, backslashes or both kinds of quotes; servers accept it, and their runtime misreads "
     "such a string in a plugin's parameters: write each line as a separate command, use one kind of quotes, "
@@ -300,7 +300,7 @@ _MISREAD = (
 
 
 def _plugin_strings(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding for each string that the runtime changes for its plugin, without quoting it."""
+    """Yield a finding for each string that the runtime changes for its plugin, without quoting the string."""
     for _, path, string in plugin_strings(document):
         if (not string.isprintable() or _AWKWARD.intersection(string)) and not _is_read_unchanged(string):
             yield stricter(path, _MISREAD)

@@ -153,7 +153,7 @@ def test_references_come_with_where_they_stand():
     ]
 
 
-NOTHING = "servers accept it, and fill in nothing of use"
+NOTHING = "servers accept it, and fill in nothing useful"
 
 
 @pytest.mark.parametrize(("command", "message"), CASES["nowhere"])

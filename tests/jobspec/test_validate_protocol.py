@@ -56,7 +56,7 @@ def test_a_wrong_value_may_be_wrong_for_others_too(changes, problems):
 def test_a_misspelt_field_where_servers_take_any_is_warned_of(place, known, wrong):
     """It would be ignored without a word."""
     document = changed(GOOD, {f"{place}.{known}": ABSENT, f"{place}.{wrong}": "x"})
-    message = f"is not a field that is known here; did you mean {known}? Servers accept it and ignore it"
+    message = f"is not a known field here; did you mean {known}? Servers accept it and ignore it"
     assert found(document) == [["warning", f"{place}.{wrong}: {message}"]]
 
 

@@ -1,1 +1,1 @@
-"""Rules of a job protocol that a JSON Schema cannot express."""
+"""Rules for jobs that a JSON Schema cannot express."""

@@ -1,12 +1,12 @@
-"""Rules about commands that servers accept, but with which a job fails or succeeds without its result.
+"""Rules about commands that servers accept, but with which a job fails, or succeeds without its result.
 
-Servers of 0.7 and 0.8 write ``COMMAND || exit $?`` and ``exit 0`` to a script. Servers of 0.9 to 0.14 write
+0.7 and 0.8 servers write ``COMMAND || exit $?`` and ``exit 0`` to a script. 0.9 to 0.14 servers write
 ``eval COMMAND || exit $?``, with a backslash before each special character
-(``rest-server/src/templates/dockerContainerScript.mustache``, ``config/index.js``). Later servers write the
-commands of a role as the last lines of a script; 0.15 and 0.16 join them with ``&&``.
+(``rest-server/src/templates/dockerContainerScript.mustache``, ``config/index.js``). Later servers write a
+role's commands as the last lines of a script; 0.15 and 0.16 join the commands with ``&&``.
 
-The shells of OpenPAI 0.7 to 0.14 have neither ``errexit`` nor ``pipefail``. A v1 job keeps this on later
-servers, and job protocols have it on 0.15 and 0.16.
+The shells of OpenPAI 0.7 to 0.14 set neither ``errexit`` nor ``pipefail``. The same is true of v1 jobs on
+later servers, and of job protocols on 0.15 and 0.16.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
 
 _FIRST_EVAL, _FIRST_V2, _FIRST_SCRIPT = (0, 9), (0, 15), (0, 17)
 _VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
-_SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # variables set by PAI_X=... or by `read PAI_X`
+_SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # variables that PAI_X=... or `read PAI_X` sets
 _FOLDER_OF_V1 = re.compile(r"\$(?:\{PAI_(?:OUTPUT|DATA|CODE)_DIR[}/%#]|PAI_(?:OUTPUT|DATA|CODE)_DIR\b)")
-_LOCAL_MOUNTS = "LUIGI_PAI_MOUNTS"  # set only by the local server; commands use it as ${LUIGI_PAI_MOUNTS:-}
-_PARAMETER, _PYTHON = "<% $parameters.KEY %>", "an f-string of Python"
-_GETS_IT = "; the command gets it as it is: use {use}"
-_REPAIRED = "luigi-pai repairs this in jobs that it submits"
+_LOCAL_MOUNTS = "LUIGI_PAI_MOUNTS"  # only the local server sets it; commands use it as ${LUIGI_PAI_MOUNTS:-}
+_PARAMETER, _PYTHON = "<% $parameters.KEY %>", "a Python f-string"
+_GETS_IT = "; the command gets it unchanged: use {use}"
+_REPAIRED = "luigi-pai fixes this in jobs that it submits"
 
 _CONTROLS = {"\n": "a line break", "\t": "a tab"}
 _LETTERS = {"\n": "n", "\t": "t", "\r": "r", "\a": "a", "\b": "b", "\v": "v", "\f": "f", "\x1b": "E"}
-"""Control character -> the letter by which the scripts of 0.9 to 0.14 replace it."""
+"""Control character -> the letter with which the scripts of 0.9 to 0.14 replace it."""
 
 
 class _Rule(NamedTuple):
-    """A piece of a command that is probably a mistake.
+    """A pattern in commands that is probably a mistake.
 
-    ``message`` is a format string for the piece, the group of the pattern and the values that
+    ``message`` is a format string for the matching piece, the pattern's group and the values that
     ``_table_findings`` adds.
     """
 
     message: str
     pattern: str  # a match with an empty group does not count
-    is_bare: bool = False  # whether only a piece outside of quotes counts
-    unless: str = r"(?!)"  # the pattern of the words for which such a piece is correct
+    is_bare: bool = False  # whether only pieces outside quotes count
+    unless: str = r"(?!)"  # pattern for words in which such a piece is correct
 
 
-_RULES = (  # of the servers' mustache, of Python, of bash (3.1.2 "Quoting", 3.5.3 "Parameter Expansion")
+_RULES = (  # of the servers' mustache, of Python, and of bash (3.1.2 "Quoting", 3.5.3 "Parameter Expansion")
     _Rule(
-        f"has {{0}}, which no OpenPAI fills in{_GETS_IT}",
+        f"has {{0}}, which no OpenPAI release fills in{_GETS_IT}",
         r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}",
     ),
     _Rule(
@@ -66,7 +66,7 @@ _RULES = (  # of the servers' mustache, of Python, of bash (3.1.2 "Quoting", 3.5
         r"(?<![\w$\\])\{self\.\w[^{}]*\}",
     ),
     _Rule(  # as one word, besides a command in quotes, as in bash -c '...'
-        "has '{1}', which the shell does not fill in between single quotes; the command gets it as it is: "
+        "has '{1}', which the shell does not expand inside single quotes; the command gets it unchanged: "
         'use "{1}"',
         r""""(?:\\.|[^"\\])*"|\\.|(?<!c )'([^'\s]*\$\{?(?:LUIGI_)?PAI_[^'\s]*)'|'[^']*'""",
         unless="<<|envsubst|eval",
@@ -86,7 +86,7 @@ _RULES = (  # of the servers' mustache, of Python, of bash (3.1.2 "Quoting", 3.5
     ),
     _Rule("has a blank after the backslash at the end of line {line}; remove it", r"(?<!\\)\\[ \t]+\n"),
     _Rule(
-        "has {0}, in which the shell reads {1} as a variable; leave $ out (in an f-string of Python, write "
+        "has {0}, in which the shell reads {1} as a variable; leave $ out (in a Python f-string, write "
         "{{x}}, not ${{x}})",
         r"(?<!\\)(\$\d)\d*(?:\.\d|e[-+]?\d)[\d.e+-]*",
     ),
@@ -105,7 +105,7 @@ _RULES = (  # of the servers' mustache, of Python, of bash (3.1.2 "Quoting", 3.5
 
 _RULES_OF_V1 = (
     *_RULES,
-    _Rule("has {0}, which only job protocols fill in; use an f-string of Python", r"<%\s*\$[^%]*%>"),
+    _Rule("has {0}, which only job protocols fill in; use a Python f-string", r"<%\s*\$[^%]*%>"),
 )
 
 _RULES_OF_EVAL = (
@@ -128,13 +128,13 @@ _PROGRAM = re.compile(r"\s*(?:(?:[-!]\S*|\w+\+?=\S*|sudo|time|env|nohup)\s+)*([^
 _COMPOUND = re.compile(r"(?:^|[;&|\n])\s*(?:if|for|while|until|case|select)\s|[{}]")
 
 _LOOP = re.compile(r"\bfor\s[^;\n]*[;\n]\s*do\s((?:(?!\b(?:do|if|case|exit|break)\b)[^|&])*?)[;\n]\s*done\b")
-"""A loop in which all commands run, but only the last command of the last round decides."""
+"""A loop in which every command runs, but only the last command in the last round decides."""
 
 _PIPEFAIL = re.compile(r"\bpipefail\b|\bPIPESTATUS\b")
 _OWN_DECISION = re.compile(
     r"\bset\s(?:[^;&|\n]*\s)?[-+](?:\w*e|\w*o\s+errexit)|\btrap\s|\$\?|[;\n]\s*exit\b[^;&|\n]*\s*$"
 )
-"""A command with a match handles failures by itself."""
+"""A command that matches handles failures itself."""
 
 _SOURCE = r"echo|printf|cat|yes|true|:|ls|env|ps|seq|date|hostname|grep"
 _HARMLESS = {
@@ -144,7 +144,7 @@ _HARMLESS = {
         r"|sleep|pwd|read|exit|exec|test|\[\[?|nvidia-smi|kill|wait"
     ),
 }
-"""Programs whose failure hardly matters on the left of a pipe or before other commands."""
+"""Programs whose failure hardly matters to the left of a pipe or before other commands."""
 
 _WHY = {
     "pipe": "a pipe returns the exit code of its last program; add set -o pipefail; at the start",
@@ -157,10 +157,10 @@ _IN_A_TASK = ", or set strict_shell = True in the PaiTask"
 def config_command_findings(
     path: Path, role: object, command: str, environment: Iterable[object], release: str | None
 ) -> Iterator[Finding]:
-    """Yield warnings about the command of a role of a v1 job config.
+    """Yield warnings about a role's command in a v1 job config.
 
-    ``environment`` has the names of variables of the containers in addition to OpenPAI's variables. If
-    ``release``, the cluster's release, is None, the warnings name the releases that they apply to.
+    ``environment`` has the names of the containers' variables other than OpenPAI's. ``release`` is the
+    cluster's release; if it is None, the warnings name the releases to which they apply.
     """
     sent, script = repaired(command), strict_command(command)
     yield from _variable_findings([(path, script or command)], environment)
@@ -182,7 +182,7 @@ def config_command_findings(
 def protocol_command_findings(
     role: str, commands: Commands, release: tuple[int, ...] | None
 ) -> Iterator[Finding]:
-    """Yield warnings about the commands of a role of a job protocol, in the order in which they run."""
+    """Yield warnings about a role's commands in a job protocol, in the order in which they run."""
     yield from _variable_findings(commands, folders_are_set=False)
     for path, command in commands:
         yield from _table_findings(_RULES, path, command, use=_PARAMETER)
@@ -208,7 +208,7 @@ def protocol_command_findings(
 def _variable_findings(
     commands: Commands, environment: Iterable[object] = (), *, folders_are_set: bool = True
 ) -> Iterator[Finding]:
-    """Yield warnings about variables of OpenPAI that neither OpenPAI nor these commands set."""
+    """Yield warnings about OpenPAI variables that neither OpenPAI nor these commands set."""
     known = {
         _LOCAL_MOUNTS,
         *environment,
@@ -222,14 +222,14 @@ def _variable_findings(
                 yield warning(path, f"${name} is set by no release of OpenPAI, and is empty; {hint}")
         found = None if folders_are_set else _FOLDER_OF_V1.search(command)
         if found and found[0].strip("${}/%#") not in known:
-            message = f"{found[0]} is not set in a job protocol, and ends the command with 'unbound variable'"
+            message = f"{found[0]} is not set in a job protocol, so the command fails with 'unbound variable'"
             yield warning(path, f"{message}; export it first, or give a task the attribute output_dir")
 
 
 def _table_findings(
     rules: Sequence[_Rule], path: Path, command: str, *, use: str = "", releases: str = ""
 ) -> Iterator[Finding]:
-    """Yield a warning for the first piece of a command to which each rule applies."""
+    """For each rule, yield a warning about the first piece of a command to which it applies."""
     for rule in rules:
         if found := _found(rule, command):
             first = found[0][0]
@@ -255,7 +255,7 @@ def _found(rule: _Rule, command: str) -> re.Match[str] | None:
 
 @cache
 def _names() -> tuple[str, ...]:
-    """Return the names of all variables; names that depend on a role, index or label have ``{}`` fields."""
+    """Return the names of all variables, with ``{}`` fields for roles, indexes and labels."""
     return tuple(dict.fromkeys(name for row in VARIABLES.values() for name in (*row.v1, *row.v2)))
 
 
@@ -274,7 +274,7 @@ def _last_findings(path: Path, last: Ending, on_background: str = "") -> Iterato
     elif last.unclosed:
         yield warning(path, f"does not close {last.unclosed}, which is a syntax error of the shell; close it")
     elif last.operator == "&":
-        message = "ends with &, so that the task does not wait for the program; remove &"
+        message = "ends with &, so the task does not wait for the program; remove &"
         yield warning(path, message + on_background)
     elif last.operator == "\\":
         yield warning(path, "ends with a backslash, which the shell passes to the program; remove it")
@@ -283,17 +283,17 @@ def _last_findings(path: Path, last: Ending, on_background: str = "") -> Iterato
 
 
 def _why_repaired(command: str, appends: str) -> str:
-    """Return why a command fails or hides its failure on releases that append ``|| exit $?`` to it."""
+    """Return why a command fails, or hides its failure, on releases that append ``|| exit $?`` to it."""
     how = _how_it_ends(command, ending(command)) or "a line break"
     effect = {
-        "a comment": "so that the job succeeds even if the command fails",
-        "a here-document": "so that its last line is not recognized",
+        "a comment": "so the job succeeds even if the command fails",
+        "a here-document": "so its last line is not recognized",
     }.get(how, "which is a syntax error")
     return f"ends with {how}; on {appends}, || exit $? follows it, {effect}; {_REPAIRED}"
 
 
 def _how_it_ends(command: str, last: Ending) -> str:
-    """Return the end of a command to which nothing can be appended; empty for other commands."""
+    """Return how a command ends if nothing can be appended to it; empty for other commands."""
     if last.is_here_document:
         return "a here-document"
     rest = command[last.end :].strip(" \t")
@@ -322,7 +322,7 @@ def _hidden_failure_findings(
             yield warning(path, f"{message}{remedy}")
         return
     hidden: dict[str, str] = {}
-    then = ""  # the token after the and-or list
+    then = ""  # the token that follows the and-or list
     for part in reversed(list(_PART.finditer(bare))):
         separator = (part[2] or "").strip() or "\n"
         if part[2] and separator not in ("&&", "|", "|&"):

@@ -1,4 +1,4 @@
-"""Rules about images and folders that servers accept, but that cannot exist."""
+"""Rules about names of images and folders that servers accept, but that cannot exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
 _IMAGE_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*(?:/|$)")  # such as HDFS_URI/code, which somebody fills in
+_PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*(?:/|$)")  # such as HDFS_URI/code, which users are to replace
 _NO_HDFS = re.compile(r"(?:https?|ftp|file|git|ssh)://|[A-Za-z]:\\|(?![/$<]|[A-Za-z][\w+.-]*://)")
 
 

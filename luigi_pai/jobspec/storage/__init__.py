@@ -1,1 +1,1 @@
-"""A storage of the cluster in jobs, instead of the HDFS of OpenPAI 0.7."""
+"""Uses one of the cluster's storages in jobs, in place of OpenPAI 0.7's HDFS."""

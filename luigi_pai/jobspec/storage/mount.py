@@ -1,6 +1,6 @@
-"""Mounts a cluster's storage in containers as a replacement for the HDFS of OpenPAI 0.7.
+"""Mounts a cluster's storage in containers as a replacement for OpenPAI 0.7's HDFS.
 
-A job of 0.7 names folders on HDFS, and its commands use ``hdfs dfs``. If a storage is mounted at
+A 0.7 job names folders on HDFS, and its commands use ``hdfs dfs``. If a storage is mounted at
 ``/mnt/nfs1``, you can use the same paths: ``$PAI_DEFAULT_FS_URI/p`` and ``/p`` are ``/mnt/nfs1/p``.
 """
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 _PLUGIN, _NAMES = "teamwise_storage", "storageConfigNames"
 _DEFAULT_FS = re.compile(rf"(?:{re.escape(FS_URI)}|\${{{FS_URI[1:]}}})(?=/|$)")
-_LOCAL_MOUNTS = "${LUIGI_PAI_MOUNTS:-}"  # set by local servers that cannot mount at absolute paths
+_LOCAL_MOUNTS = "${LUIGI_PAI_MOUNTS:-}"  # set by local servers, which cannot mount at absolute paths
 
 UNNAMED_FOLDERS: Final = {
     "PAI_DATA_DIR": "",
     "PAI_OUTPUT_DIR": '"$PAI_DEFAULT_FS_URI/Output/$PAI_USER_NAME/$PAI_JOB_NAME"',
     "PAI_CODE_DIR": "",
 }
-"""Variable of a folder -> its value, as a word of the shell, in a job that does not name the folder.
+"""Folder variable -> its value, as a shell word, in a job that does not set the folder.
 
-OpenPAI 0.7 has the same values, and creates the output folder only in this case.
+OpenPAI 0.7 uses the same values, and only then creates the output folder.
 """
 
 MAKE_OUTPUT: Final = '(umask 0; mkdir -p "$PAI_OUTPUT_DIR") || true'
-"""Command that creates the output folder of a job that does not name one. All users may write there."""
+"""Command that creates the output folder for a job that does not set one. All users can write there."""
 
 COPY_CODE: Final = (
     'cp -rHf "${PAI_CODE_DIR%/}" . || '
     '{ echo "luigi_pai: the code folder $PAI_CODE_DIR cannot be copied to $PWD" >&2; exit 1; }'
 )
-"""Command that copies the code folder to the working folder, even if it has a copy (a task's retry)."""
+"""Command that copies the code folder to the working folder, even if a copy exists (in a task's retry)."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class StorageMount:
 
     Attributes:
         name: The storage's name on the cluster.
-        path: Its absolute path in containers, without a slash at the end; ``/mnt/NAME`` by default.
-        by_plugin: Whether the runtime plugin ``teamwise_storage`` mounts it (0.16 and 0.17). The plugin uses
-            the path in the cluster's configuration, which must be equal to ``path``.
+        path: The storage's absolute path in containers, without a trailing slash; ``/mnt/NAME`` by default.
+        by_plugin: Whether the ``teamwise_storage`` runtime plugin mounts it (0.16 and 0.17). The plugin uses
+            the path in the cluster's configuration, which must equal ``path``.
     """
 
     name: str
@@ -74,18 +74,18 @@ class StorageMount:
 def with_storage(protocol: JobProtocol, mount: StorageMount) -> JobProtocol:
     """Return a copy of a protocol that also mounts a storage.
 
-    A protocol that already mounts the storage at any path is returned unchanged. So is a protocol that
-    requests the user's default storages, with ``storages: []`` or with the plugin without names: a name would
-    replace the default storages, so the storage is mounted only if it is one of them.
+    A protocol that already mounts the storage, at any path, is returned unchanged. The same applies to a
+    protocol that requests the user's default storages, with ``storages: []`` or with the plugin without
+    names: adding a name would replace the defaults, so the storage is mounted only if it is one of them.
 
-    If a protocol names its storages only for the plugin, the storage is added there on all releases. 1.0 and
+    If a protocol names its storages only in the plugin, the storage is added there on all releases. 1.0 and
     later mount such storages at ``/mnt/NAME``.
     """
     changed = copy.deepcopy(protocol)
     extras = changed.extras
     plugins = [each for each in extras.runtimePlugins if each.plugin == _PLUGIN]
     named = [list_of(each.parameters, _NAMES) for each in plugins]
-    listed = UNSET if mount.by_plugin else extras.storages  # releases with the plugin do not read the list
+    listed = UNSET if mount.by_plugin else extras.storages  # releases that use the plugin ignore the list
     if listed == [] or [] in named:
         return protocol
     storages = [] if isinstance(listed, Unset) else listed
@@ -103,9 +103,9 @@ def with_storage(protocol: JobProtocol, mount: StorageMount) -> JobProtocol:
 
 
 def with_output(protocol: JobProtocol, mount: StorageMount, folder: str) -> JobProtocol:
-    """Return a copy of a protocol that mounts a storage and exports the output folder on it to its roles.
+    """Return a copy of a protocol that mounts a storage, and whose roles export an output folder on it.
 
-    If the protocol itself already mounts the storage, the folder is below that mount path.
+    If the protocol already mounts the storage, the folder is under the protocol's mount path.
     """
     extras = protocol.extras
     listed = [] if isinstance(extras.storages, Unset) else extras.storages
@@ -117,7 +117,7 @@ def with_output(protocol: JobProtocol, mount: StorageMount, folder: str) -> JobP
 
 
 def exporting(protocol: JobProtocol, **words: str) -> JobProtocol:
-    """Return a copy of a protocol whose roles first export variables. ``words`` are words of the shell."""
+    """Return a copy of a protocol whose roles first export variables. ``words`` are shell words."""
     changed = copy.deepcopy(protocol)
     for role in changed.taskRoles.values():
         role.commands = [export(words), *role.commands]
@@ -125,12 +125,12 @@ def exporting(protocol: JobProtocol, **words: str) -> JobProtocol:
 
 
 def export(words: Mapping[str, object]) -> str:
-    """Return the command that exports variables, each with its word of the shell."""
+    """Return the command that exports variables, each as a shell word."""
     return "export " + " ".join(f"{name}={word}" for name, word in words.items())
 
 
 def container_path(path: str, mount: StorageMount) -> str:
-    """Convert a path that a task may use to the path in containers.
+    """Convert a path as a task may write it to the path in containers.
 
     ``$PAI_DEFAULT_FS_URI/p``, ``${PAI_DEFAULT_FS_URI}/p`` and ``/p`` become ``MOUNT/p``. ``MOUNT/p``,
     relative paths and URIs (``s3://b/p``, ``hdfs://HOST/p``) are returned unchanged.
@@ -141,12 +141,12 @@ def container_path(path: str, mount: StorageMount) -> str:
 
 
 def container_paths(paths: str, mount: StorageMount) -> str:
-    """Convert paths that are separated by commas to the paths in containers."""
+    """Convert comma-separated paths to paths in containers."""
     return re.sub(r"[^,\s][^,]*", lambda found: container_path(found[0], mount), paths)
 
 
 def shell_word(paths: str, mount: StorageMount, *, expand: bool) -> str:
-    """Convert paths that are separated by commas to paths in containers, as a word of the shell.
+    """Convert comma-separated paths to paths in containers, as one shell word.
 
     If ``expand`` is true, the shell expands variables in the paths.
     """
@@ -158,9 +158,9 @@ def shell_word(paths: str, mount: StorageMount, *, expand: bool) -> str:
 
 @functools.cache
 def hdfs_command() -> str:
-    """Return a command that writes an ``hdfs`` and a ``hadoop`` command if the image has no ``hdfs``.
+    """Return a command that creates ``hdfs`` and ``hadoop`` commands if the image does not have ``hdfs``.
 
-    They are in ``.luigi_pai`` in the working folder or, if it cannot be written, in a new temporary folder.
+    They are in ``.luigi_pai`` in the working folder or, if that is not writable, in a new temporary folder.
     """
     unpack = packed(Path(__file__).with_name("hdfs_shim.sh").read_bytes())
     return (

@@ -1,1 +1,1 @@
-"""Finds, checks and renders the references and commands of a job protocol."""
+"""Finds, checks and renders a job protocol's references and commands."""

@@ -1,7 +1,7 @@
-"""Renders a job protocol's commands like the rest-server.
+"""Renders a job protocol's commands as the rest-server does.
 
-The server fills in ``<% $parameters %>``, ``$script``, ``$output`` and ``$data``, and the runtime fills in
-``$secrets``. Servers up to 0.16 also fill in secrets, and join the commands with ``&&`` instead of line
+The server fills in ``<% $parameters %>``, ``$script``, ``$output`` and ``$data``; the runtime fills in
+``$secrets``. Servers up to 0.16 also fill in the secrets, and join commands with ``&&`` instead of line
 breaks.
 """
 
@@ -21,7 +21,7 @@ _FIELDS: Final = ("script", "output", "data")
 
 
 def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the command of each role, rendered like on the rest-server of 0.17 and later.
+    """Return each role's command, rendered as on rest-servers of 0.17 and later.
 
     Args:
         document: A valid job protocol.
@@ -30,7 +30,7 @@ def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
         Role -> command, in the order of the document.
 
     Raises:
-        SpecError: A tag is not closed. The server responds with 500 to such a job.
+        SpecError: A tag is not closed. The server would respond with 500 to such a job.
     """
     found: dict[str, str] = {}
     problems: list[Problem] = []
@@ -70,7 +70,7 @@ def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str
 
 
 def role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, str]]]:
-    """Return role -> (path, command) pairs. Commands of the default deployment surround the role's own."""
+    """Return role -> (path, command) pairs. The default deployment's commands surround the role's own."""
     around = _default_deployment(document)
     found: dict[str, list[tuple[Path, str]]] = {}
     for name, role in mapping_of(document, "taskRoles").items():
@@ -100,11 +100,11 @@ def _default_deployment(document: Mapping[str, Any]) -> tuple[int, Any] | None:
 
 
 class Views:
-    """The values that references in the commands of each role can refer to."""
+    """The values that references in each role's commands can refer to."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
-        self._named: dict[tuple[str, str | None], Any] = {}  # (type, name) -> the first such prerequisite
+        self._named: dict[tuple[str, str | None], Any] = {}  # (type, name) -> the first matching prerequisite
         for item in list_of(document, "prerequisites"):
             kind, name = text_of(item, "type"), text_of(item, "name")
             if kind is not None and name is not None:

@@ -1,13 +1,13 @@
 """Resolves ``require`` between prerequisites before a job is sent.
 
-According to the proposal (issue 5145 of OpenPAI) and the manual, the server resolves ``require``, but no
-release does so. This module
+According to the proposal (OpenPAI's issue 5145) and the manual, the server resolves ``require``, but no
+release does. This module
 
 - adds each required name once to a role's ``prerequisites``, before the names that need it, and keeps the
   order of the other names;
-- replaces ``containerStart`` and ``containerExit``, the proposal's names, by ``taskStarts`` and
+- replaces ``containerStart`` and ``containerExit``, the proposal's names, with ``taskStarts`` and
   ``taskSucceeds``, the names that the releases know;
-- replaces ``<% this.parameters.key %>`` by the value of that key in the same prerequisite;
+- replaces ``<% this.parameters.key %>`` with the value of that key in the same prerequisite;
 - gives callbacks without a ``plugin`` the proposal's default, the cmd plugin, because the runtime
   ignores callbacks without a ``plugin``;
 - ends the lines of commands with LF, because the shell does not understand CR LF.
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
 PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
-"""Key of the runtime plugins in extras, and prefix of a prerequisite's ``plugin``."""
+"""The key for runtime plugins in extras, and the prefix of a prerequisite's ``plugin``."""
 
 CMD_PLUGIN: Final = f"{PLUGIN}.cmd"
 """The plugin that runs callbacks."""
 
 _EVENTS = {"containerStart": "taskStarts", "containerExit": "taskSucceeds"}
-"""Name of an event in OpenPAI's proposal (issue 5145) -> its name in releases."""
+"""Event name in OpenPAI's proposal (issue 5145) -> name in releases."""
 
 _DOCKER_IMAGE = "dockerimage"
 _PLACES = ("uri", "callbacks")
@@ -58,7 +58,7 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         SpecError: Prerequisites require each other in a circle, a required prerequisite is missing or is a
-            dockerimage, or a reference of a prerequisite to one of its keys is invalid.
+            dockerimage, or a prerequisite's reference to one of its own keys is invalid.
     """
     known = _Prerequisites(document)
     problems = list(_unresolvable(known))
@@ -81,9 +81,9 @@ def _with_line_feeds(value: Any) -> Any:
 
 
 def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return the problems of ``require`` and callbacks, starting with those for which ``resolve`` fails.
+    """Return problems with ``require`` and callbacks, starting with those that make ``resolve`` fail.
 
-    The server checks neither ``require`` nor callbacks. Parts that the server's schema refuses are skipped.
+    The server checks neither ``require`` nor callbacks. Parts that the server's schema rejects are skipped.
     """
     known = _Prerequisites(document)
     return [
@@ -94,7 +94,7 @@ def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
 
 
 class _Prerequisites:
-    """The prerequisites of a document by name, with their requirements.
+    """A document's prerequisites by name, with their requirements.
 
     Two prerequisites of different types may have the same name. Like the runtime, this class ignores the type
     and uses the last prerequisite with a name.
@@ -109,7 +109,7 @@ class _Prerequisites:
                 self.named.setdefault(name, []).append(index)
 
     def by_name(self, name: str) -> Mapping[str, Any]:
-        """Return the prerequisite that the runtime uses for a name; empty if there is none."""
+        """Return the prerequisite that the runtime uses for a name; empty if none exists."""
         found: Mapping[str, Any] = self.listed[self.named[name][-1]] if name in self.named else {}
         return found
 
@@ -118,7 +118,7 @@ class _Prerequisites:
         return [other for _, other in _names(self.by_name(name), "require")]
 
     def ordered(self, names: list[str]) -> list[str]:
-        """Return these names and all that they require. Each name comes after those that it requires."""
+        """Return the names and everything they require, dependencies first."""
         ordered: dict[str, None] = {}
         visited: set[str] = set()
         waiting = [(name, False) for name in reversed(names)]  # chains may be too long for recursion
@@ -133,7 +133,7 @@ class _Prerequisites:
         return list(ordered)
 
     def circle(self) -> list[str]:
-        """Return a circle of requirements, such as ``a, b, a``; empty if there is none."""
+        """Return a circle in the requirements, such as ``a, b, a``; empty if there is none."""
         needs = {name: self.required(name) for name in self.named}
         try:
             graphlib.TopologicalSorter(needs).prepare()
@@ -157,7 +157,7 @@ def _prerequisites_of(role: Any) -> list[str]:
 
 
 def _for_releases(prerequisite: Any) -> Any:
-    """Return a prerequisite in the form that releases accept."""
+    """Convert a prerequisite to the form that releases accept."""
     if not isinstance(prerequisite, dict) or prerequisite.get("type") == _DOCKER_IMAGE:
         return prerequisite
     sent = _fill_own_references(prerequisite)
@@ -177,8 +177,8 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
     written = _prerequisites_of(role)
     ordered = known.ordered(written)
     needed = set(ordered) - set(written)
-    # The runtime runs a prerequisite as often as a role lists it, but ``ordered`` drops repetitions. So a
-    # list without requirements is not changed.
+    # The runtime runs a prerequisite as often as a role lists it, but ``ordered`` drops repetitions. Leave a
+    # list without requirements unchanged, therefore.
     if not needed and (ordered == written or not any(map(known.required, written))):
         return role
     return {**role, "prerequisites": ordered}
@@ -188,7 +188,7 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
 
 
 def _unresolvable(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield the problems that ``resolve`` raises; if there are several circles, only the first."""
+    """Yield the problems that ``resolve`` raises; of several circles, only the first."""
     for index, each in enumerate(known.listed):
         if isinstance(each, dict):
             path: Path = ("prerequisites", index)
@@ -209,13 +209,13 @@ def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Findi
         yield stricter(
             path,
             f"there is no prerequisite {name!r}{nearest(name, others)}; the server ignores 'require', and "
-            "would go on without it",
+            "would continue without it",
         )
     elif known.by_name(name).get("type") == _DOCKER_IMAGE:
         yield stricter(
             path,
-            f"{name!r} is a dockerimage, and has nothing to run: it cannot be required (a role names it as "
-            "its dockerImage); the server ignores 'require'",
+            f"{name!r} is a dockerimage, so you cannot require it; set it as a role's dockerImage instead "
+            "(the server ignores 'require')",
         )
 
 
@@ -226,7 +226,7 @@ def _not_run(known: _Prerequisites) -> Iterator[Finding]:
         name = text_of(each, "name")
         if name is None or name in run or item_of(each, "type") == _DOCKER_IMAGE or not each.get("callbacks"):
             continue
-        message = f"these commands never run: no role has {name!r} among its prerequisites"
+        message = f"these commands never run, because no role lists {name!r} in its prerequisites"
         yield warning(("prerequisites", index, "callbacks"), message)
 
 
@@ -240,13 +240,13 @@ def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
             if name in used:
                 yield warning(
                     path,
-                    f"{name} is set for these commands only: they run in a separate shell, and the "
-                    f"commands of role {role!r}, which use it, end with 'unbound variable'; set it there",
+                    f"{name} is set only for these commands, which run in a separate shell; role {role!r} "
+                    f"also uses it, and its commands fail with 'unbound variable': set it there",
                 )
 
 
 def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Path, str]]:
-    """Yield (path of the command, variable) for each variable that callbacks of prerequisites export."""
+    """Yield (path of the command, variable) for each variable that prerequisites' callbacks export."""
     for name in names:
         for position, callback in enumerate(list_of(known.by_name(name), "callbacks")):
             for number, command in _names(callback, "commands"):
@@ -254,11 +254,11 @@ def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Pat
                 yield from ((path, variable) for variable in _EXPORTED.findall(command))
 
 
-# ---------------------------------------------------------------- references to own keys
+# ---------------------------------------------------------------- references to a prerequisite's own keys
 
 
 def _fill_own_references(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a prerequisite with the references in its callbacks and URI filled in.
+    """Fill in the references in a prerequisite's callbacks and URI.
 
     A reference to a missing key stays unchanged.
     """
@@ -274,7 +274,7 @@ def _fill_own_references(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _own_reference_findings(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Finding]:
-    """Yield a problem for each invalid reference of the prerequisite at this path."""
+    """Yield a problem for each invalid reference in the prerequisite at this path."""
     for reference_path, string in strings({key: prerequisite.get(key) for key in _PLACES}, path):
         for match in _OWN_REFERENCE.finditer(string):
             if message := _reference_problem(match["name"], prerequisite):
@@ -291,7 +291,7 @@ def _reference_problem(name: str, prerequisite: Mapping[str, Any]) -> str:
         known = [each for each in prerequisite if each not in _NOT_REFERRED_TO]
         return f"the prerequisite has no {key!r}{nearest(key, known)}"
     if _OWN_REFERENCE.search(_as_string(value)):
-        return "the value of this key contains a reference; write the value out"
+        return "this key's value contains a reference; write the value out"
     return ""
 
 

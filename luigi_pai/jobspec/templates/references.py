@@ -2,8 +2,8 @@
 
 The rest-server fills in ``$parameters``, ``$script``, ``$output`` and ``$data`` in commands, and ``$secrets``
 in a Docker image's ``auth``. When a task starts, the runtime in the container fills in ``$secrets`` in
-commands (0.17 and later; up to 0.16, the rest-server does so) and every reference in the parameters of
-runtime plugins.
+commands (0.17 and later; up to 0.16, the rest-server does this) and every reference in runtime plugins'
+parameters.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 _KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
 _PLUGIN_REFERENCE = re.compile(r"<%\s*\$([\s\S]*?)%>")
-_NOT_CLOSED = "not closed"  # the kind of a tag without an end
+_NOT_CLOSED = "not closed"  # the kind of a tag without ``%>``
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A tag of a document.
+    """A tag in a document.
 
     Attributes:
         path: The path of the string that contains the tag.
-        name: The name of the value that the tag refers to, such as ``$data.uri[0]``.
-        role: The role in whose commands or plugin the tag is; None if the tag is in an ``auth``.
+        name: The value that the tag refers to, such as ``$data.uri[0]``.
+        role: The role whose commands or plugin contain the tag; None if the tag is in an ``auth``.
         kind: ``name`` for a reference, ``not closed`` for a tag without ``%>``, or the first character of any
             other tag, such as ``#``.
-        plugin: Whether the tag is in the parameters of a plugin, where the runtime fills it in.
+        plugin: Whether the tag is in a plugin's parameters, where the runtime fills it in.
     """
 
     path: Path
@@ -59,8 +59,8 @@ class Reference:
 def references(document: Mapping[str, Any]) -> list[Reference]:
     """Return every reference that a server or its runtime fills in, with the path of its string.
 
-    References occur in the commands of roles, to which the default deployment adds commands, in
-    the ``auth`` of Docker images, and in the parameters of runtime plugins.
+    References occur in roles' commands (including those that the default deployment adds), in Docker images'
+    ``auth``, and in runtime plugins' parameters.
     """
     found: list[Reference] = []
     for role, commands in role_commands(document).items():
@@ -77,7 +77,7 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
 
 
 def _tags(path: Path, string: str, role: str | None = None) -> Iterator[Reference]:
-    """Yield the tags of a command or a value in an ``auth``."""
+    """Yield the tags in a command or in a value of an ``auth``."""
     try:
         pieces = mustache.parse(string)
     except mustache.TemplateError:
@@ -89,7 +89,7 @@ def _tags(path: Path, string: str, role: str | None = None) -> Iterator[Referenc
 
 
 def plugin_strings(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path, str]]:
-    """Yield the plugin's roles, the path and the string for each string in parameters of runtime plugins."""
+    """For each string in runtime plugins' parameters, yield the plugin's roles, the path and the string."""
     roles = mapping_of(document, "taskRoles")
     for index, item in enumerate(list_of(document, "prerequisites")):
         if not isinstance(item, dict) or not _is_run(item):
@@ -111,11 +111,11 @@ def _is_run(prerequisite: Mapping[str, Any]) -> bool:
 
 
 def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return the problems of a document's references.
+    """Return the problems with a document's references.
 
-    A tag that is not closed makes the server fail. The server accepts a job with any other problem. The
-    command then contains either the invalid reference or nothing in its position. An invalid reference in
-    the parameters of a plugin makes every task fail.
+    A tag that is not closed makes the server fail. The server accepts a job with any other problem, and the
+    command then contains either the invalid reference or nothing in its place. An invalid reference in a
+    plugin's parameters makes every task fail.
     """
     views = Views(document)
     found = [_finding(reference, document, views) for reference in references(document)]
@@ -128,10 +128,10 @@ def _finding(reference: Reference, document: Mapping[str, Any], views: Views) ->
         return None
     if reference.kind == _NOT_CLOSED:
         return Finding(path, "has '<%' without '%>' after it; the server responds with 500")
-    then = "every task fails when it starts" if reference.plugin else "fill in nothing of use"
+    then = "every task fails when it starts" if reference.plugin else "fill in nothing useful"
     then = f"servers accept it, and {then}"
     if reference.role is None and not reference.name.startswith("$"):
-        # the message does not contain the tag, because the tag may be part of a password
+        # do not quote the tag, because it may be part of a password
         return stricter(path, f"has a tag that refers to no secret; {then}")
     name = mustache.shown(reference.name)
     if reference.kind != "name":
@@ -150,7 +150,7 @@ def _finding(reference: Reference, document: Mapping[str, Any], views: Views) ->
 def _problem(
     reference: Reference, first: str, rest: list[str], document: Mapping[str, Any], views: Views
 ) -> str | None:
-    """Return the problem of a reference to a known value, or None."""
+    """Return what is wrong with a reference to a known value, or None."""
     if reference.role is None and first != "$secrets":
         return "only $secrets is allowed here"
     if first in ("$parameters", "$secrets"):
@@ -185,9 +185,7 @@ def _insertion_problem(reference: Reference, value: Any) -> str | None:
     if value is None:
         return "it is null"
     if reference.plugin:
-        return (
-            None if isinstance(value, str) else "in the parameters of a plugin it must be a string, in quotes"
-        )
+        return None if isinstance(value, str) else "in a plugin's parameters it must be a string, in quotes"
     if isinstance(value, dict | list) and "[object Object]" in javascript_text(value):
-        return "it is a mapping, or a list with one in it, not a string"
+        return "it is a mapping, or a list that contains one, not a string"
     return None

@@ -1,4 +1,4 @@
-"""Fills the secrets of a job protocol into commands, and redacts them in strings and documents."""
+"""Fills a job protocol's secrets into commands, and redacts them in strings and documents."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _RUNTIME_TAG = re.compile(r"<%([\s\S]+?)%>")
 
 
 def fill_secrets(text: str, secrets: Mapping[str, Any] | None) -> str:
-    """Render a command like the runtime when a task starts, after the rest-server has rendered it.
+    """Render a command as the runtime does when a task starts, after the rest-server has rendered it.
 
-    Without secrets, the command is not changed. With secrets, each ``<% $secrets.x %>`` is replaced by the
+    Without secrets, the command is unchanged. With secrets, each ``<% $secrets.x %>`` is replaced with the
     secret, and every other reference is removed.
     """
     if not secrets:
@@ -33,7 +33,7 @@ def fill_secrets(text: str, secrets: Mapping[str, Any] | None) -> str:
 
 
 def replaced(tag: re.Pattern[str], filled: Callable[[re.Match[str]], str], text: str) -> str:
-    """Fill in the tags of a string. The part after the last ``%>`` has no complete tag, so it is skipped."""
+    """Fill in the tags in a string. The part after the last ``%>`` has no complete tag, so it is skipped."""
     end = text.rfind("%>") + len("%>") if "%>" in text else 0
     return tag.sub(filled, text[:end]) + text[end:]
 
@@ -41,7 +41,7 @@ def replaced(tag: re.Pattern[str], filled: Callable[[re.Match[str]], str], text:
 def masked(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a document in which every value under ``secrets`` and ``auth`` is ``******``.
 
-    References among these values are not replaced, because they do not reveal a secret.
+    References in these values are kept, because they do not reveal a secret.
     """
     copy = dict(document)
     if "secrets" in copy:
@@ -64,7 +64,7 @@ def _masked_value(value: Any) -> Any:
 
 
 def mask(text: str, document: Mapping[str, Any]) -> str:
-    """Replace a document's secrets and ``auth`` values in a string by ``******``, except references."""
+    """Replace a document's secrets and ``auth`` values in a string with ``******``, except references."""
     values = {javascript_text(value) for value in _hidden_values(document)} - {""}
     secret = [value for value in values if not value.lstrip().startswith("<%")]
     pattern = "|".join(map(re.escape, sorted(secret, key=len, reverse=True)))
@@ -72,12 +72,12 @@ def mask(text: str, document: Mapping[str, Any]) -> str:
 
 
 def is_masked(document: Mapping[str, Any]) -> bool:
-    """Return whether a value under ``secrets`` or ``auth`` of a document is ``******``."""
+    """Return whether any value under a document's ``secrets`` or ``auth`` is ``******``."""
     return any(MASK in str(value) for value in _hidden_values(document))
 
 
 def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield every value under ``secrets``, and every ``auth`` password that is not a reference."""
+    """Yield every value under ``secrets``, and every password under ``auth`` that is not a reference."""
     yield from _values(document.get("secrets"))
     for item in list_of(document, "prerequisites"):
         password = item_of(item_of(item, "auth"), "password")
@@ -86,7 +86,7 @@ def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def logged_secrets(document: Mapping[str, Any]) -> list[str]:
-    """Return a document's secrets in all forms that a log may contain; empty for a v1 job config."""
+    """Return a document's secrets in every form that a log may contain; empty for a v1 job config."""
     return list(logged_forms(map(str, secret_values(document))))
 
 

@@ -28,7 +28,7 @@ def test_an_ending_that_a_script_breaks_is_repaired(command, in_0_7, in_0_9, sen
     if "\n" not in sent:
         assert exit_code(evaluated(sent), tmp_path) == meant
     assert any(warning in said for said in warnings(command))
-    assert "luigi-pai repairs this" in warnings(command)[0]
+    assert "luigi-pai fixes this" in warnings(command)[0]
 
 
 @pytest.mark.parametrize(("command", "in_0_7", "in_0_9", "warning"), CASES["warned_of"])
