@@ -56,11 +56,11 @@ _HOME_OF = {
 
 
 def cluster_files(cluster: str | None = None, path: str | None = None) -> FileSystem:
-    """Return the file system of a cluster; without settings, HDFS with ``webhdfs://`` paths only.
+    """Return a cluster's file system; without settings, HDFS with ``webhdfs://`` paths only.
 
     Args:
         cluster: The NAME of [OpenPai:NAME]. If None, the cluster of ``OpenPai.current()`` is used.
-        path: A path that selects the file system if the cluster has both HDFS and a storage: a path below
+        path: A path that selects the file system if the cluster has both HDFS and a storage. A path below
             ``storage_mount`` is on the storage, and any other path is on HDFS.
 
     Raises:

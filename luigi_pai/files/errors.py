@@ -42,19 +42,19 @@ __all__ = [
 ]
 
 _UNAUTHORIZED = 401
-_PASSING = (429, 502, 503, 504)  # statuses of a server, or of its proxy, that is overloaded or down
+_PASSING = (429, 502, 503, 504)  # statuses if a server or its proxy is overloaded or down
 _CHECK_URL = "check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and no_proxy"
 TOO_LARGE = "check webhdfs_url in [OpenPai], or divide the folder: it may hold too many files"
-"""The advice to the user after a response that is too large."""
+"""Advice for the user after a response that is too large."""
 _WANTS_KERBEROS = "it wants Kerberos: set hdfs_auth = kerberos in [OpenPai], and get a ticket with kinit"
 _PROBLEMS_SHOWN = 20
-_SHOWN = 200  # characters of an invalid response that its error quotes
+_SHOWN = 200  # how many characters of an invalid response the error quotes
 _LONGEST_MESSAGE = 2000  # characters; the rest of a RemoteException's message is ignored
 
 NOT_THERE = "check the path, and that the task that writes it has run"
-"""The advice to the user if a path does not exist."""
+"""Advice for the user if a path does not exist."""
 
-# RemoteException -> the advice to the user
+# RemoteException -> advice for the user
 _NEXT_STEPS = {
     "AccessControlException": "ask for permission on that path, or check hdfs_user in [OpenPai]",
     "AlreadyBeingCreatedException": "another writer has it open; try again when it is done",
@@ -73,14 +73,14 @@ _NEXT_STEPS = {
 ELSEWHERE = ("StandbyException", "RetriableException")
 """Exceptions after which another NameNode is tried."""
 
-# Refusals that resolve by themselves: exception -> start of its message. Real HDFS 2.7.4 and 3.3.4 sent them
-# in safe mode, during a failover, and after the NameNode was killed and restarted. RetriableException,
-# SocketException, SocketTimeoutException and NoRouteToHostException come from the sources of these versions
-# (NamenodeWebHdfsMethods.getRPCServer, NetUtils.wrapException).
+# Errors that go away by themselves: exception -> start of its message. Real HDFS 2.7.4 and 3.3.4 sent them in
+# safe mode, during a failover, and after the NameNode was killed and restarted. RetriableException,
+# SocketException, SocketTimeoutException and NoRouteToHostException come from the source code of these
+# versions (NamenodeWebHdfsMethods.getRPCServer, NetUtils.wrapException).
 _TRANSIENT_REFUSALS = {
-    "SafeModeException": "",  # after its start, a NameNode waits until enough blocks are reported
+    "SafeModeException": "",  # a NameNode that has just started waits until enough blocks are reported
     "StandbyException": "",  # no NameNode is active yet
-    "RetriableException": "",  # a NameNode is starting; safe mode if there are several NameNodes
+    "RetriableException": "",  # a NameNode is starting, or one of several is in safe mode
     "RemoteException": ".*Name node is in safe mode|Operation category",  # the same, from a DataNode of 2.7
     # A DataNode sends these while its NameNode is down.
     "ConnectException": "Call From ",
@@ -88,7 +88,8 @@ _TRANSIENT_REFUSALS = {
     "NoRouteToHostException": "No Route to Host from ",
     "SocketException": "Call From ",
     "SocketTimeoutException": "Call From ",
-    # The first one is also sent then. The others: no DataNode has reported to the NameNode since it started.
+    # A DataNode also sends the first of these while its NameNode is down. The others mean that no
+    # DataNode has reported to the NameNode since the NameNode started.
     "IOException": (
         "Failed on local exception|Failed to find datanode|No active nodes contain this block|"
         "File .* could only be (replicated|written) to 0 .*There are 0 datanode"
@@ -97,16 +98,16 @@ _TRANSIENT_REFUSALS = {
 
 
 class HdfsError(PaiError, luigi.target.FileSystemException):
-    """An operation on the cluster's file system failed. The file system is HDFS or a storage.
+    """An operation on the cluster's file system (HDFS or a storage) failed.
 
     Attributes:
         operation: The WebHDFS operation (``LISTSTATUS``), or an empty string.
-        path: The path on HDFS or, for a storage, on this machine; or an empty string.
+        path: The path on HDFS or, for a storage, on this machine. May be an empty string.
         server: The host and port of the NameNode or DataNode, or an empty string.
         exception: The name of the server's ``RemoteException`` (``FileNotFoundException``). None if the
             server sent none.
-        reason: The reason for the failure, without operation, path, server and advice; or an empty string.
-        next_step: The advice to the user at the end of the message; or an empty string.
+        reason: Why the operation failed, without operation, path, server and advice; or an empty string.
+        next_step: The advice for the user at the end of the message, or an empty string.
         at_datanode: Whether a DataNode did not respond.
     """
 
@@ -162,7 +163,7 @@ def missing_ok() -> Iterator[None]:
 
 
 class TransferError(PaiError):
-    """Files cannot be sent or fetched. The message contains the first 20 problems.
+    """Files cannot be sent or fetched. The message lists the first 20 problems.
 
     Attributes:
         what: The start of the message, such as ``nothing was sent``.
@@ -194,7 +195,7 @@ def failed(
     kind: type[HdfsError] | None = None,
     prefix: str = "HDFS ",
 ) -> HdfsError:
-    """Return the error of a failed operation, with path, server, reason and advice.
+    """Return the error for a failed operation, with path, server, reason and advice.
 
     The message starts with ``prefix``, which is empty if ``server`` names the file system.
     """
@@ -212,8 +213,8 @@ def failed(
 def check_kept(volume: Volume, path: str, sent: int, there: int | None) -> None:
     """Raise HdfsError if the server reported success but did not store the whole file.
 
-    If the quota or the disk space is used up, DataNodes of Hadoop 2.7.4 cannot close the file but still
-    respond with 201 (Created).
+    If the quota or the disk space is used up, Hadoop 2.7.4 DataNodes cannot close the file but still respond
+    with 201 (Created).
     """
     if there != sent:
         step = "HDFS may be full, or the folder over its quota; make room and try again"
@@ -222,7 +223,7 @@ def check_kept(volume: Volume, path: str, sent: int, there: int | None) -> None:
 
 
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
-    """Return the error for a response with a status of 400 or more; raise OSError if its body is cut off."""
+    """Return the error for a status of 400 or more; raise OSError if the response's body is truncated."""
     server, body = urlsplit(response.url).netloc, response.content or b""
     if response.status_code == _UNAUTHORIZED:
         wants_kerberos = "negotiate" in response.headers.get("WWW-Authenticate", "").lower()
@@ -247,7 +248,7 @@ def malformed(operation: str, path: str, response: requests.Response, reason: st
     step = "try again" if is_passing else _CHECK_URL
     reason = reason or f"HTTP {response.status_code} {response.reason}, not a valid WebHDFS response"
     body = b""
-    with response, contextlib.suppress(OSError, RuntimeError):  # RuntimeError: an earlier read was broken off
+    with response, contextlib.suppress(OSError, RuntimeError):  # RuntimeError: an earlier read broke off
         body = response.content or b""
     excerpt = redact(" ".join(body[: 10 * _SHOWN].decode("utf-8", "replace").split()))
     step = f"{step}; the response starts with {excerpt[:_SHOWN]!r}"

@@ -1,4 +1,4 @@
-"""FileSystem: a Luigi file system for a file system of the cluster."""
+"""FileSystem: makes a cluster's file system (HDFS or a storage) usable as a Luigi file system."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["FileSystem"]
 
 
 class FileSystem(HdfsFileSystem, abc.ABC):
-    """A file system of the cluster: its HDFS (``WebHdfs``) or a storage (``Storage``).
+    """A cluster's file system: its HDFS (``WebHdfs``) or a storage (``Storage``).
 
-    Methods raise HdfsError if the file system refuses an operation or does not respond. You can write paths
+    Methods raise HdfsError if the file system rejects an operation or does not respond. You can write paths
     in any form that ``hdfs_path`` accepts.
     """
 
@@ -41,7 +41,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
 
     @abc.abstractmethod
     def at(self, path: str) -> tuple[Volume, str]:
-        """Return the volume of a path and the absolute path on it.
+        """Return a path's volume and its absolute path on that volume.
 
         Raises:
             HdfsError: The path is not on this file system.
@@ -49,26 +49,26 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         """
 
     def check_path(self, path: str) -> None:
-        """Raise HdfsError if a path is not on this file system. Whether the file exists is not checked."""
+        """Raise HdfsError if a path is not on this file system. Does not check whether the file exists."""
         self.at(path)
 
     def check_writable(self, path: str) -> Sequence[str]:  # noqa: ARG002
-        """Raise ConfigError if no job of any user can write to a path; return warnings."""
+        """Raise ConfigError if no user's jobs can write to a path; return warnings."""
         return ()
 
     def is_same(self, one: str, other: str) -> bool:
-        """Return whether two paths name the same file on this file system. Hosts are ignored."""
+        """Return whether two paths point to the same file on this file system, ignoring hosts."""
         try:
             return self._place(one) == self._place(other)
         except HdfsError:
             return one == other
 
     def _place(self, path: str) -> str:
-        """Return the absolute path to compare, which is the same on any file system of this kind."""
+        """Return the absolute path for comparisons. It is the same on every file system of this kind."""
         return hdfs_path(path, None)
 
     def local_path(self, path: str) -> str:
-        """Return the path of a file or folder on this machine. It does not have to exist.
+        """Return the path of a file or folder on this machine. The file or folder does not have to exist.
 
         Raises:
             HdfsError: The file system is not mounted on this machine.
@@ -101,9 +101,9 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         """Yield the entries of a folder, like Luigi's hadoop client.
 
         Yields:
-            The path of each entry, which starts with ``path`` as you pass it. With ``include_`` arguments, a
-            tuple of the path and the requested values: size in bytes, type (``d`` or ``-``), time of the last
-            change (a naive datetime in local time).
+            The path of each entry, which starts with ``path`` exactly as you pass it. With ``include_``
+            arguments, a tuple of the path and the requested values: size in bytes, type (``d`` or ``-``),
+            modification time (a naive datetime in local time).
         """
         volume, place = self.at(path)
         for below, status in volume.walk(place, recursive=recursive):
@@ -147,7 +147,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
     def put(self, local_path: str | os.PathLike[str], destination: str) -> None:
         """Copy a local file or folder to a new path on the cluster or into an existing folder there.
 
-        Files that ``upload`` leaves out are also left out here.
+        Skips the files that ``upload`` leaves out.
 
         Raises:
             FileAlreadyExists: The new path already exists.
@@ -176,7 +176,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
     def copy(self, path: str, destination: str) -> None:
         """Copy a file or folder to a new path on the cluster or into an existing folder there.
 
-        The files are sent through this machine.
+        The data passes through this machine.
 
         Raises:
             FileAlreadyExists: The new path already exists.
@@ -214,14 +214,14 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         volume.make_folders(place)
 
     def move(self, path: str, dest: str) -> None:
-        """Rename a path or move it into an existing folder. Replaces nothing, and creates missing folders."""
+        """Rename a path or move it into an existing folder. Replaces nothing; creates missing folders."""
         volume, place, goal = self._both(path, dest)
         volume.make_folders(posixpath.dirname(goal))
         if not volume.rename_to(place, goal):
             raise writer.not_renamed(volume, place, goal)
 
     def rename_dont_move(self, path: str, dest: str) -> None:
-        """Rename to exactly ``dest`` in one step; raise FileAlreadyExists if it exists.
+        """Atomically rename to exactly ``dest``; raise FileAlreadyExists if it exists.
 
         Missing parent folders are created.
         """
@@ -230,7 +230,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         writer.rename_exactly(volume, place, goal)
 
     def replace(self, path: str, dest: str) -> None:
-        """Rename to exactly ``dest`` in one step, replacing an existing file.
+        """Atomically rename to exactly ``dest``, replacing an existing file.
 
         If a server cannot do this (HttpFS), the existing file is first renamed to a temporary name. After an
         error, it is renamed back.
@@ -246,14 +246,14 @@ class FileSystem(HdfsFileSystem, abc.ABC):
             skip_trash: Must be True, because there is no trash.
 
         Raises:
-            HdfsError: The path does not exist, it is the root folder, the folder is not empty but
+            HdfsError: The path does not exist or is the root folder, the folder is not empty but
                 ``recursive`` is False, or ``skip_trash`` is False.
         """
         volume, place = self.at(path)
         if not place.strip("/"):
-            step = "delete what is in it by name; is a variable in the path not set?"
+            step = "delete its entries by name; is a variable in the path not set?"
             raise volume.failed(
-                "DELETE", place, "this is the root folder, with the files of all", next_step=step
+                "DELETE", place, "this is the root folder, with everyone's files", next_step=step
             )
         if not skip_trash:
             step = "delete it for good with skip_trash=True, or move it to another folder"
@@ -262,12 +262,12 @@ class FileSystem(HdfsFileSystem, abc.ABC):
             raise volume.failed("DELETE", place, "nothing is there", exception="FileNotFoundException")
 
     def chmod(self, path: str, permissions: str | int, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Set mode bits, in octal (``"755"``) or as a number (``0o755``)."""
+        """Set the mode bits, given as an octal string (``"755"``) or as a number (``0o755``)."""
         mode = f"{permissions:o}" if isinstance(permissions, int) else permissions
         self._each(path, lambda volume, place: volume.set_mode(place, mode), below=recursive)
 
     def chown(self, path: str, owner: str | None, group: str | None, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Set owner, group or both. On HDFS, the owner can set the group, but only a superuser the owner."""
+        """Set owner, group or both. On HDFS, the owner can set the group; only a superuser sets the owner."""
         self._each(path, lambda volume, place: volume.set_owner(place, owner, group), below=recursive)
 
     def glob(self, pattern: str) -> list[str]:
@@ -276,7 +276,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         return [path for path, _status in volume.glob(place)]
 
     def _goal(self, destination: str, name: str) -> tuple[Volume, str]:
-        """Return the connection and path of a copy. If ``destination`` is a folder, ``/name`` is appended."""
+        """Return a copy's volume and path. If ``destination`` is a folder, ``/name`` is appended."""
         volume, goal = self.at(destination)
         return volume, posixpath.join(goal, name) if volume.is_folder(goal) else goal
 

@@ -25,7 +25,7 @@ def split_uri(path: str) -> tuple[str, str, str]:
 
 
 def is_foreign(path: str) -> bool:
-    """Return whether a path has the scheme of a file system other than HDFS: ``s3://b/p``, ``file:///p``."""
+    """Return whether a path's scheme is another file system's, not HDFS's: ``s3://b/p``, ``file:///p``."""
     scheme = split_uri(path)[0]
     return bool(scheme) and scheme not in (*_SCHEMES, "viewfs")
 
@@ -36,13 +36,13 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
     Args:
         path: ``/p``, ``hdfs://h:port/p``, ``webhdfs://h:port/p``,
             ``$PAI_DEFAULT_FS_URI/p`` or ``${PAI_DEFAULT_FS_URI}/p``. ``?``, ``#``,
-            ``%``, ``*`` and ``[`` are characters like any other.
-        fs_uri: The ``fs_uri`` of [OpenPai]. A URI with the same scheme but another host or port is refused.
-            If None, HDFS URIs with any host are accepted.
+            ``%``, ``*`` and ``[`` are ordinary characters.
+        fs_uri: The ``fs_uri`` of [OpenPai]. A URI with the same scheme but another host or port raises
+            HdfsError. If None, HDFS URIs with any host are accepted.
 
     Raises:
         HdfsError: The path is relative, is not UTF-8, has an unknown variable, or is on another file system.
-            (HDFS itself would only report that the path does not exist, which is misleading.)
+            (HDFS itself would only say that the path does not exist, which is misleading.)
     """
     scheme, authority, base = split_uri(fs_uri or "")
     below = _below_default(path, "HDFS")
@@ -68,7 +68,7 @@ def storage_path(path: str, mount_path: str, root: str) -> str:
     """Convert a path to the absolute, normalised path in a storage.
 
     Args:
-        path: ``$PAI_DEFAULT_FS_URI/p``, ``${PAI_DEFAULT_FS_URI}/p`` or ``/p``, all of which are ``/p`` in the
+        path: ``$PAI_DEFAULT_FS_URI/p``, ``${PAI_DEFAULT_FS_URI}/p`` or ``/p``, which are all ``/p`` in the
             storage; or a path below ``mount_path`` or ``root``.
         mount_path: The path at which containers mount the storage.
         root: The storage's folder on this machine.

@@ -21,7 +21,7 @@ JOBS = 16
 
 
 class WorkerPool:
-    """A pool of threads that process many items at once; a failure cancels the rest."""
+    """A thread pool that processes many items at once; a failure cancels the rest."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -33,7 +33,7 @@ class WorkerPool:
         """Call ``work`` for each of ``things``, in threads; return the results in the same order.
 
         Raises:
-            Exception: The exception that ``work`` raised. It is raised here after all threads have finished.
+            Exception: ``work`` raised it. It is raised again here once all threads have finished.
         """
         self._cancelled.clear()
         running = threading.Semaphore(self._number)
@@ -52,7 +52,7 @@ class WorkerPool:
             except BaseException:  # also Ctrl-C
                 self._cancelled.set()
                 pool.shutdown(wait=False, cancel_futures=True)
-                # also wait for a thread that the pool does not know, because Ctrl-C interrupted its start
+                # also wait for a thread unknown to the pool because Ctrl-C interrupted its start
                 for _ in range(self._number):
                     running.acquire()
                 raise
@@ -62,7 +62,7 @@ class WorkerPool:
         """Show a progress bar on standard error inside ``with``; ``advance`` moves the bar.
 
         No bar is shown if standard error is not a terminal, if ``total`` is 0, if NO_COLOR is set (a bar is
-        drawn with escape sequences), or in a worker process of Luigi (several bars could mix).
+        drawn with escape sequences), or in a Luigi worker process (several bars could overlap).
         """
         on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         if not total or not on_terminal or multiprocessing.parent_process():

@@ -1,4 +1,4 @@
-"""Small files: reads them with few requests, and creates them exclusively."""
+"""Reads small files with few requests, and creates them exclusively."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _SMALL = 64 * 1024  # bytes
-_LONGEST_STEM = 200  # maximum number of characters of a file's name in its temporary name
+_LONGEST_STEM = 200  # how many characters of a file's name its temporary name may contain
 _TEMPORARY = re.compile(r"\.[0-9a-f]{12}(?:-[0-9]{1,9}-[0-9a-f]{12})?\..+", re.DOTALL)
-_ABANDONED = 6 * 3600  # age in seconds after which a temporary file is abandoned, no matter who wrote it
+_ABANDONED = 6 * 3600  # age in seconds at which a temporary file counts as abandoned, whoever wrote it
 
 
 def read_small(fs: FileSystem, path: str, most: int, offset: int = 0) -> bytes | None:
-    """Return the content of a small file, starting at an offset; None if the file does not exist.
+    """Return a small file's content, starting at an offset; None if the file does not exist.
 
     The offset must be before the end of the file.
 
     Raises:
-        HdfsError: The file cannot be read, or it has more than ``most`` bytes after the offset.
+        HdfsError: The file cannot be read, or contains more than ``most`` bytes after the offset.
     """
     volume, place = fs.at(path)
     with missing_ok():
@@ -42,10 +42,10 @@ def read_small(fs: FileSystem, path: str, most: int, offset: int = 0) -> bytes |
 
 
 def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
-    """Create a small file in one step; return False if the path exists.
+    """Create a small file atomically if it does not exist; return whether this call created it.
 
     If several processes create the file at the same time, one of them gets True (or none, if responses are
-    lost). Two requests write a temporary file. A third one renames it, which succeeds for only one process.
+    lost). Two requests write a temporary file. A third renames it, which succeeds for only one process.
 
     Raises:
         HdfsError: The file could not be written.
@@ -59,7 +59,7 @@ def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
     except HdfsError as error:
         failure = error
     if not volume.remove(temporary, recursive=False):
-        # it was renamed but the response was lost, or it was tidied
+        # it was renamed but the response was lost, or another process removed it as abandoned
         return read_small(fs, path, _SMALL) == data
     if failure is not None and volume.status(place) is None:
         raise failure
@@ -67,10 +67,10 @@ def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
 
 
 def remove_once(fs: FileSystem, path: str) -> None:
-    """Remove a file, but never a new file that another process creates at the same path meanwhile.
+    """Remove a file, but never a new file that another process creates at the same path in the meantime.
 
-    The file is renamed first, because a DELETE that gets no response is sent again, and the second DELETE
-    could remove the new file.
+    A DELETE that gets no response is sent again, and the second DELETE could remove the new file. To avoid
+    this, the file is renamed first.
 
     Raises:
         HdfsError: A request failed. The file may still exist, or may already have been removed.
@@ -82,9 +82,9 @@ def remove_once(fs: FileSystem, path: str) -> None:
 
 
 def tidy_beside(volume: Volume, folder: str, entries: Iterable[FileStatus]) -> None:
-    """Remove this user's temporary files that killed processes left in a folder; errors are only logged.
+    """Remove the temporary files that this user's killed processes left in a folder; only log errors.
 
-    Such files belong to processes of this machine that are no longer running, or are older than six hours.
+    Such files belong to processes on this machine that are no longer running, or are older than six hours.
     ``entries`` contains the FileStatus of each file in the folder.
     """
     for entry in entries:
@@ -98,7 +98,7 @@ def tidy_beside(volume: Volume, folder: str, entries: Iterable[FileStatus]) -> N
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a file has a temporary name. A file has one until it is complete."""
+    """Return whether a name is a temporary one. A file keeps its temporary name until it is complete."""
     return _TEMPORARY.fullmatch(name) is not None
 
 

@@ -1,9 +1,9 @@
 """Sends files to a temporary folder on the cluster, publishes them, and records them in a manifest.
 
-HDFS's own checksum of a file (GETFILECHECKSUM) depends on how the file was written, and not every server
-returns it. So an upload records the SHA-256 of each file, and its length and modification time on HDFS. An
-entry describes one version of one file, so it is correct even if two uploads write the manifest at the same
-time. If an entry is lost, the only effect is that its file is sent again.
+HDFS's own file checksum (GETFILECHECKSUM) depends on how the file was written, and not every server returns
+it. Therefore, an upload records each file's SHA-256, and its length and modification time on HDFS. An entry
+describes one version of one file, so it is correct even if two uploads write the manifest at the same time.
+If an entry is lost, the only effect is that its file is sent again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _VERSION = 1
-_LONGEST = 128 * 1024 * 1024  # bytes of a manifest, enough for a million files; a larger one is ignored
+_LONGEST = 128 * 1024 * 1024  # bytes, enough for a manifest of a million files; a larger one is ignored
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Destination:
     Attributes:
         path: The folder's absolute path.
         exists: Whether the folder exists.
-        statuses: Name of an entry -> its FileStatus, for each entry that was looked up.
+        statuses: Entry name -> FileStatus, for each entry that was looked up.
         manifest: Name of a file in the folder -> its entry in the manifest of earlier uploads.
     """
 
@@ -95,7 +95,7 @@ class Destination:
 
 
 def file_destination(volume: Volume, path: str) -> Destination:
-    """Return the destination folder of a file. In the folder, only the file itself is looked up."""
+    """Return a file's destination folder, looking up only the file itself in it."""
     folder, name = posixpath.split(path)
     status = volume.status(path)
     statuses = {} if status is None else {name: status}
@@ -103,7 +103,7 @@ def file_destination(volume: Volume, path: str) -> Destination:
 
 
 def folder_destination(volume: Volume, path: str, folders: Iterable[str], pool: WorkerPool) -> Destination:
-    """Return a folder with its entries and those of some subfolders.
+    """Return a folder with its entries and the entries of some subfolders.
 
     Args:
         volume: The file system.
@@ -125,7 +125,7 @@ def folder_destination(volume: Volume, path: str, folders: Iterable[str], pool: 
 
 
 def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
-    """Return the entries of a folder's manifest; empty if the manifest is missing or cannot be read.
+    """Return the entries in a folder's manifest; none if the manifest is missing or cannot be read.
 
     Raises:
         HdfsUnreachable: The file system does not respond.
@@ -136,9 +136,7 @@ def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
         raise
     except HdfsError as error:
         if error.exception != "FileNotFoundException":
-            logger.warning(
-                "The manifest of earlier uploads cannot be read; all files are sent again: %s", error
-            )
+            logger.warning("Cannot read the manifest of earlier uploads; sending all files again: %s", error)
         return {}
     try:
         document = json.loads(content if len(content) <= _LONGEST else b"")
@@ -150,13 +148,13 @@ def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
 
 
 class Stage:
-    """The temporary folder of an upload or a copy. If it still exists at the end of ``with``, it is removed.
+    """The temporary folder for an upload or a copy. If it still exists at the end of ``with``, it is removed.
 
     If the destination is new, the folder is created next to it and then renamed to the destination. If the
     destination exists, the folder is created inside it, and each file is renamed to its final path.
 
     Attributes:
-        sent: Name of each file that was sent completely -> its length and SHA-256.
+        sent: Name of each completely sent file -> its length and SHA-256.
     """
 
     def __init__(self, volume: Volume, there: Destination, pool: WorkerPool) -> None:
@@ -182,8 +180,8 @@ class Stage:
         """Send a file without publishing it.
 
         Raises:
-            TransferError: The local file cannot be read, or it changed while it was read.
-            HdfsError: An operation was refused or got no response.
+            TransferError: The local file cannot be read, or changed while it was being read.
+            HdfsError: The server rejected an operation or did not respond.
             CancelledError: Other work of the same pool has failed.
         """
         digest = hashlib.sha256()
@@ -215,9 +213,8 @@ class Stage:
             is_upload: Whether to replace existing files and write the manifest.
 
         Raises:
-            FileAlreadyExists: Another process has created the destination or a file that must not be
-                replaced.
-            HdfsError: An operation was refused or got no response.
+            FileAlreadyExists: Another process created the destination or a file that must not be replaced.
+            HdfsError: The server rejected an operation or did not respond.
         """
         there = self._there
         incomplete = [self._places[name] for name in self._places.keys() - self.sent.keys()]
@@ -238,13 +235,13 @@ class Stage:
         files = {name: asdict(entry) for name, entry in sorted(entries.items())}
         content = json.dumps({"version": _VERSION, "files": files}, ensure_ascii=False, indent=0).encode()
         place = posixpath.join(self._path, MANIFEST)
-        # in a thread: Ctrl-C waits for the response, and no DataNode creates the file after ``_remove``
+        # in a thread: Ctrl-C waits for the response, so no DataNode creates the file after ``_remove``
         self._pool.map(lambda path: self._volume.create_file(path, content), [place])
         if self._there.exists:
             try:
                 replace(self._volume, place, self._there.path_of(MANIFEST))
             except HdfsError as error:
-                logger.warning("The manifest cannot be written; these files will be sent again: %s", error)
+                logger.warning("Cannot write the manifest; these files will be sent again: %s", error)
 
     def _entries(self) -> dict[str, Entry]:
         """Check the lengths of the sent files; return their manifest entries."""
@@ -259,7 +256,7 @@ class Stage:
         return entries
 
     def _make_folders(self, missing: set[str]) -> None:
-        """Create the missing folders that stay empty. The others are created with their first entry."""
+        """Create the missing folders that stay empty. Other folders are created with their first entry."""
         is_new = not self._there.exists
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self.sent if is_new else ())) if name}

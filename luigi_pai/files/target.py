@@ -34,13 +34,13 @@ __all__ = ["HdfsFlagTarget", "HdfsTarget"]
 class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     """A file or folder on the cluster's file system: its HDFS, or a storage.
 
-    Constructing a target makes no network requests and needs no configuration. When you write a file, the
-    complete file appears in one step at ``close()``. ``target / "metrics.json"`` is the target of a file in a
-    folder.
+    Constructing a target makes no network requests and needs no configuration. A file that you write becomes
+    visible only when it is complete: ``close()`` publishes it atomically. ``target / "metrics.json"`` is the
+    target for a file in a folder.
 
     Args:
         path: The path, in any form that ``luigi_pai.files.hdfs_path`` accepts; ``target.path`` returns it
-            unchanged. If None, the target has a new temporary path, and ``is_tmp`` must be True.
+            unchanged. If None, the target gets a new temporary path, and ``is_tmp`` must be True.
         format: One of Luigi's formats. The default is text; use ``luigi.format.Nop`` for bytes.
         is_tmp: Whether to delete the file when the target is garbage-collected.
         fs: The file system. By default, the file system of ``cluster`` is used.
@@ -63,7 +63,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     ) -> None:
         if path is None and not is_tmp:
             raise TypeError("HdfsTarget needs a path, or is_tmp=True")
-        # not Luigi's own constructor, which refuses ':' and sets up a hadoop client
+        # not Luigi's own constructor, which rejects ':' and sets up a hadoop client
         FileSystemTarget.__init__(self, _temporary_path() if path is None else path)
         self.format = _byte_format(format)
         self.is_tmp = is_tmp
@@ -78,7 +78,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
                 tidy(volume, posixpath.dirname(place))
 
     def __truediv__(self, part: str) -> HdfsTarget:
-        """Return the target of ``part`` in this folder; ValueError if it is absolute, empty or ``..``."""
+        """Return the target for ``part`` in this folder; ValueError if it is absolute, empty or ``..``."""
         names = str(part).split("/")
         if not str(part) or names[0] == "" or ".." in names:
             raise ValueError(f"{part!r} is not a path below {self.path}")
@@ -87,7 +87,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         )
 
     def __getitem__(self, part: object) -> NoReturn:
-        raise TypeError(f"a target has no parts in brackets: a file in its folder is target / {str(part)!r}")
+        raise TypeError(f"a target does not support brackets: for a file in it, write target / {str(part)!r}")
 
     def __fspath__(self) -> NoReturn:
         raise TypeError(
@@ -117,7 +117,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """The path of the file or folder on this machine, for pandas or torch. It does not have to exist.
 
         If another program writes to this path, readers see the file before it is complete. To avoid this, let
-        the program write to ``fs.local_path`` of the path that ``temporary_path()`` yields.
+        the program write to ``fs.local_path(path)``, where ``path`` is what ``temporary_path()`` yields.
 
         Raises:
             HdfsError: The file system is HDFS, which is not mounted on this machine.
@@ -130,7 +130,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         exists = self.fs.exists(self.path)
         if not exists and ("*" in self.path or "?" in self.path):
             logger.warning(
-                "%s does not exist, and * and ? in it are ordinary characters; glob_exists() expands them",
+                "%s does not exist. Here * and ? are ordinary characters; use glob_exists() to expand them",
                 self.path,
             )
         return exists
@@ -147,8 +147,8 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
                 exception inside ``with``, the file is not replaced.
 
         Raises:
-            HdfsError: The file to read does not exist, or the file system fails. Reading and closing can
-                also raise it.
+            HdfsError: The file to read does not exist, or the file system fails. Reading and closing the file
+                can also raise it.
             ValueError: ``mode`` is neither ``r`` nor ``w``.
         """
         if mode == "r":
@@ -158,7 +158,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
                 folder, name = posixpath.split(self.path)
                 if error.next_step == NOT_THERE and self.fs.exists(f"{folder}/_SUCCESS"):
                     command = f"hdfs dfs -put {name} $PAI_OUTPUT_DIR/"
-                    error.advise(f"its job has succeeded, and must put it: {command}")
+                    error.advise(f"its job succeeded without writing it; add to the job's command: {command}")
                 raise
         if mode == "w":
             writer = self.fs.open_writer(self.path)
@@ -194,7 +194,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """Return whether exactly ``expected_files`` files match the path.
 
         The path may contain ``*``, ``?``, ``[a-c]`` and ``{a,b}``.
-        As in Luigi's hadoop client, the entries of a matching folder are counted instead of the folder.
+        As in Luigi's hadoop client, a matching folder's entries are counted instead of the folder itself.
         Temporary files are not counted.
         """
         volume, place = self.fs.at(self.path)
@@ -205,7 +205,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         return found == expected_files
 
     def _is_writable(self, path: str) -> bool:
-        """Return whether files can be created in a folder, or in the folder of a file."""
+        """Return whether files can be created in a folder, or in a file's folder."""
         volume, place = self.fs.at(path)
         if not volume.is_folder(place):
             place = posixpath.dirname(place)
@@ -222,9 +222,9 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
 
 class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
-    """A folder that is complete when it has a flag file, such as Hadoop and Spark write.
+    """A folder that is complete when it contains a flag file, like the ones that Hadoop and Spark write.
 
-    ``target / "part-00000"`` is the HdfsTarget of a file in the folder.
+    ``target / "part-00000"`` is the HdfsTarget for a file in the folder.
 
     Args:
         path: The folder's path, which ends in ``/``.
@@ -263,7 +263,7 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
 
 
 def _temporary_path() -> str:
-    """Return a new path in ``tmp_dir`` of Luigi's [hdfs]. Luigi's tmppath cannot run on every Python."""
+    """Return a new path in ``tmp_dir`` of Luigi's [hdfs]. Luigi's tmppath does not run on every Python."""
     folder = hdfs().tmp_dir or "/tmp"  # noqa: S108 - on the cluster, as Luigi has it
     user = getpass.getuser()
     return temporary_path(posixpath.join(folder, user, "luigitemp"), user)
@@ -285,7 +285,7 @@ def _byte_format(given: Any) -> Any:
 
 
 def _abort_together(pipe: Any, writer: HdfsWriter) -> None:
-    """Make ``pipe.abort()`` also abort the writer, because Luigi's process pipes (gzip) do not do so."""
+    """Make ``pipe.abort()`` also abort the writer, because Luigi's process pipes (gzip) do not."""
     while pipe is not None and pipe is not writer:
         inner = vars(pipe).get("_output_pipe", vars(pipe).get("_stream"))
         if isinstance(pipe, luigi.format.OutputPipeProcessWrapper):

@@ -2,8 +2,8 @@
 
 On the cluster, incomplete files are in a hidden folder next to their destination,
 ``.luigi-pai-tmp-USER``, which is removed when it is empty. The files' names, ``HOST-PID-UNIQUE.NAME``,
-identify the process that writes them. HOST is an id of one boot of a machine, or of one start of a
-container on it. On this machine, incomplete files are next to their destination, as
+identify the process that writes them. HOST identifies one boot of a machine, or one start of a container on
+it. On this machine, incomplete files are next to their destination, as
 ``.luigi-pai-tmp-HOST-PID-UNIQUE.NAME``.
 """
 
@@ -33,12 +33,12 @@ logger = logging.getLogger("luigi-interface")
 
 _FOLDER = f"{OURS}tmp-"
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(?:\..*)?", re.DOTALL)
-_ABANDONED = 2 * 24 * 3600  # a file of another machine is abandoned after this many seconds without a change
-_LONGEST_STEM = 50  # maximum number of characters of a file's name in its temporary name
+_ABANDONED = 2 * 24 * 3600  # seconds without a change after which another machine's file is abandoned
+_LONGEST_STEM = 50  # how many characters of a file's name its temporary name may contain
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a name is that of a folder of temporary files or of a local temporary file."""
+    """Return whether a name belongs to a folder for temporary files or to a local temporary file."""
     return name.startswith(_FOLDER)
 
 
@@ -50,18 +50,18 @@ def temporary_path(path: str, user: str) -> str:
 
 
 def discard(volume: Volume, path: str) -> None:
-    """Remove the file or folder at a temporary path, and tidy its folder; errors are not raised."""
+    """Remove the file or folder at a temporary path, and tidy its folder. Raises no errors."""
     with contextlib.suppress(HdfsError):
         volume.remove(path, recursive=True)
     tidy(volume, posixpath.dirname(path))
 
 
 def tidy(volume: Volume, folder: str) -> None:
-    """Remove a folder of temporary files if it is empty, else the abandoned files in it.
+    """Remove a folder for temporary files if it is empty, else the abandoned files in it.
 
-    A file of this user is abandoned if its process ran on this machine and is no longer running, or if
-    another machine wrote it and it has not changed for two days. Removals and errors are logged; errors are
-    not raised.
+    This user's file is abandoned if its process ran on this machine and is no longer running, or if another
+    machine wrote it and it has not changed for two days. Removals and errors are logged; errors are not
+    raised.
     """
     if not is_temporary(posixpath.basename(folder)):
         return
@@ -81,13 +81,13 @@ def tidy(volume: Volume, folder: str) -> None:
 def remove_abandoned(
     volume: Volume, folder: str, status: FileStatus, age: float = math.inf, prefix: str = ""
 ) -> bool:
-    """Remove a temporary file of this user if it is abandoned; return whether it was.
+    """Remove this user's temporary file if it is abandoned; return whether it was.
 
     Args:
         volume: The file system.
         folder: The file's folder.
         status: The file's FileStatus.
-        age: Seconds without a change after which the file is abandoned, no matter which process wrote it.
+        age: The file is abandoned after this many seconds without a change, whichever process wrote it.
         prefix: The part of the file's name before ``unique()``.
     """
     name, changed = status["pathSuffix"], status["modificationTime"] / 1000
@@ -119,7 +119,7 @@ def tidy_local(folder: Path) -> None:
 def is_abandoned(name: str, changed: float) -> bool:
     """Return whether a temporary file is abandoned, given its name and last change in seconds since 1970.
 
-    The name starts with ``unique()`` of the process that wrote the file.
+    The name starts with the ``unique()`` value of the process that wrote the file.
     """
     match = _NAME.fullmatch(name)
     if not match or match[1] != _host():
@@ -138,7 +138,7 @@ def unique() -> str:
 
 @functools.cache
 def _host() -> str:
-    """Return an id of this boot of the machine or start of the container. PIDs are unique within it."""
+    """Return an id for this boot of the machine or start of the container. PIDs are unique within it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
         here = boot + os.readlink("/proc/self/ns/pid")  # noqa: PTH115  it is no path

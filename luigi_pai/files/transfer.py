@@ -1,4 +1,4 @@
-"""Parallel uploads and downloads. Unchanged files are skipped, and files appear only when complete."""
+"""Parallel uploads and downloads. Skips unchanged files; files become visible only when complete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ logger = logging.getLogger("luigi-interface")
 
 _STEP = 1024
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_TRIES = 3  # number of tries if uploads from other machines create the destination meanwhile
+_TRIES = 3  # in case uploads from other machines create the destination in the meantime
 _NS_PER_MS = 1_000_000
 
 
@@ -43,7 +43,7 @@ class Transfer:
         done: ``uploaded`` or ``downloaded``.
         destination: The destination as you passed it.
         moved: The number of new and changed files, which were sent or fetched.
-        files: The number of all files.
+        files: The total number of files.
         size: The number of bytes that were sent or fetched.
         left_out: The names of the files and folders that an upload left out because they may contain
             credentials.
@@ -78,7 +78,7 @@ def readable(size: float) -> str:
 def upload(fs: FileSystem, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS) -> Transfer:
     """Send a local file or the content of a folder to the cluster. Only new and changed files are sent.
 
-    The arguments are those of ``Upload``; the errors are those of ``Upload`` and ``Upload.send()``.
+    Takes the same arguments as ``Upload``, and raises the same errors as ``Upload`` and ``Upload.send()``.
     """
     return Upload(fs, local, destination, jobs=jobs).send()
 
@@ -95,7 +95,7 @@ class Upload:
         jobs: The maximum number of files to send at the same time.
 
     Raises:
-        TransferError: Some files cannot be sent. The error's ``problems`` name all of them.
+        TransferError: Some files cannot be sent. The error's ``problems`` list all of them.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Upload:
         self._tree = self._read_tree()
 
     def goals(self) -> dict[tuple[str, str], LocalFile]:
-        """Return a dict from (server, absolute path there) to each file to send."""
+        """Return a dict from (server, absolute path there) to the file to send."""
         folder = posixpath.dirname(self._path) if self._tree.is_file else self._path
         files = self._tree.files.items()
         return {(self._volume.server, posixpath.join(folder, name)): file for name, file in files}
@@ -119,8 +119,8 @@ class Upload:
         """Send the new and changed files.
 
         Raises:
-            HdfsError: An operation was refused or got no response. Files that were sent completely before the
-                error are published if possible, and the next upload sends the others.
+            HdfsError: The server rejected an operation or did not respond. Files that were sent completely
+                before the error are published if possible, and the next upload sends the others.
             TransferError: A local file could not be read to its end, or a name is a file on this machine but
                 a folder on the cluster, or vice versa.
         """
@@ -135,17 +135,17 @@ class Upload:
         conflicts = there.conflicts_with(self._tree)
         if conflicts:
             why = "is a folder on one side and a file on the other; remove one of them"
-            summary = f"nothing of {self._local} was sent to {self._destination}"
+            summary = f"nothing was sent from {self._local} to {self._destination}"
             raise TransferError(summary, [Problem(name, why) for name in conflicts])
         files = list(self._tree.files.values())
         if not files:
-            logger.warning("%s has no file to send: it is empty, or all of it is left out", self._local)
+            logger.warning("%s has no files to send: it is empty, or all its files are left out", self._local)
         same = self._pool.map(lambda file: _is_same(file, there), files)
         changed = [file for file, is_same in zip(files, same, strict=True) if not is_same]
         for file in changed:
             if file.name.endswith(".sh") and b"\r\n" in next(file.parts(), b""):
                 logger.warning(
-                    "%s has lines that end with CR LF, as on Windows: a shell fails at them; save it with LF",
+                    "%s has lines that end with CR LF, as on Windows: shells fail on them; save it with LF",
                     shown(str(file.place)),
                 )
         size = sum(file.size for file in changed)
@@ -172,7 +172,7 @@ class Upload:
         return local_tree(self._local, name, self._volume.refused)
 
     def _send_files(self, files: list[LocalFile], there: Destination) -> None:
-        """Send files and publish them. If a file fails, publish the files that were sent completely."""
+        """Send files and publish them. If one fails, publish the files that were sent completely."""
         with Stage(self._volume, there, self._pool) as stage:
             try:
                 self._pool.map(stage.send, files)
@@ -195,8 +195,8 @@ def _is_same(file: LocalFile, there: Destination) -> bool:
 def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
     """Fetch a file or the content of a folder from the cluster. Only new and changed files are fetched.
 
-    Fetched files keep the modification time that they have on the cluster, because the next download compares
-    size and time. Files that are only on this machine are not removed.
+    Fetched files keep their modification time from the cluster, because the next download compares size and
+    time. Files that exist only on this machine are not removed.
 
     Args:
         fs: The file system.
@@ -206,7 +206,7 @@ def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: 
         jobs: The maximum number of files to fetch at the same time.
 
     Raises:
-        HdfsError: The file or folder does not exist, or an operation was refused or got no response.
+        HdfsError: The file or folder does not exist, or the server rejected an operation or did not respond.
         TransferError: Files cannot be written. Files that were already fetched are not removed.
     """
     volume, place = fs.at(path)
@@ -222,7 +222,7 @@ def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: 
         if os.path.exists(place) and not os.path.isfile(place)  # noqa: PTH110, PTH113  they never raise
     ]
     if problems:
-        raise TransferError(f"nothing of {path} was fetched", problems)
+        raise TransferError(f"nothing was fetched from {path}", problems)
     changed = [file for name, file in tree.files.items() if not _is_here(file, places[name])]
     for folder in folders:
         try:
@@ -250,7 +250,7 @@ def _is_here(file: RemoteFile, place: Path) -> bool:
 
 
 def _fetch(file: RemoteFile, place: Path, pool: WorkerPool) -> None:
-    """Fetch one file. It gets its final name when it is complete."""
+    """Fetch one file. It gets its final name once it is complete."""
     pool.advance(1)
     incomplete = local_temporary(place)
     try:

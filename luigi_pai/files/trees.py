@@ -1,4 +1,4 @@
-"""The files of a folder, or one file: on this machine to send, or on the cluster to fetch or copy."""
+"""A folder's files, or one file: on this machine to send, or on the cluster to fetch or copy."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ logger = logging.getLogger("luigi-interface")
 File = TypeVar("File")
 
 READ_AT_ONCE = 1024 * 1024
-"""Maximum number of bytes of a file that each thread keeps in memory."""
+"""How many bytes of a file each thread keeps in memory at most."""
 MANIFEST = f"{OURS}manifest.json"
 
 
 @dataclass(frozen=True)
 class Tree(Generic[File]):
-    """The files of a folder, or one file.
+    """A folder's files, or one file.
 
     Attributes:
         files: Name -> file.
@@ -55,7 +55,7 @@ class LocalFile:
     """A local file to send.
 
     Attributes:
-        name: Its path relative to the folder that is sent, with ``/``; its new name if only this file is
+        name: Its path relative to the folder that is sent, with ``/``, or its new name if only this file is
             sent.
         place: Its path on this machine.
         size: Its size in bytes.
@@ -69,7 +69,7 @@ class LocalFile:
         """Yield the content in parts.
 
         Raises:
-            TransferError: The file cannot be read, or it changed while it was read, so that the parts may
+            TransferError: The file cannot be read, or it changed while it was being read, so the parts may
                 come from different versions.
         """
         try:
@@ -81,14 +81,14 @@ class LocalFile:
         except OSError as error:
             raise self._failed(error.strerror or str(error)) from error
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            raise self._failed("it was changed while it was read; send it when no program writes to it")
+            raise self._failed("it changed while it was being read; send it when no program is writing to it")
 
     def is_executable(self) -> bool:
-        """Return whether its owner may execute it."""
+        """Return whether the file's owner may execute it."""
         return bool(self.place.stat().st_mode & stat.S_IXUSR)
 
     def sha256(self) -> str:
-        """Return the checksum of the content in hex; raises the same errors as ``parts()``."""
+        """Return the content's checksum in hex; raises the same errors as ``parts()``."""
         digest = hashlib.sha256()
         for part in self.parts():
             digest.update(part)
@@ -99,9 +99,9 @@ class LocalFile:
 
 
 def local_tree(place: Path, name: str, refused: str = "") -> Tree[LocalFile]:
-    """Return the tree of a local file or folder. A file gets the name ``name``.
+    """Return the tree for a local file or folder. A file gets the name ``name``.
 
-    Names must not contain characters of ``refused``, which is ``Volume.refused`` of the destination.
+    Names must not contain characters in ``refused``, the destination's ``Volume.refused``.
 
     Raises:
         TransferError: Some files cannot be sent. The error's ``problems`` name all of them.
@@ -122,7 +122,7 @@ def local_tree(place: Path, name: str, refused: str = "") -> Tree[LocalFile]:
 
 
 def folder_tree(folder: Path, refused: str = "") -> Tree[LocalFile]:
-    """Return the tree of a folder without ignored files; raises the same errors as ``local_tree``."""
+    """Return the tree for a folder without ignored files; raises the same errors as ``local_tree``."""
     found = folder_contents(folder, check_name=partial(_problems_of, refused=refused))
     _check(folder, found.problems)
     files = {
@@ -135,12 +135,12 @@ def _problems_of(name: str, refused: str) -> Iterator[str]:
     """Yield the reasons why HDFS rejects a name."""
     for letter in refused:
         if letter in name:
-            yield f"HDFS takes no {letter!r} in a name"
+            yield f"HDFS does not allow {letter!r} in a name"
 
 
 def _check(place: Path, problems: list[Problem]) -> None:
     if problems:
-        raise TransferError(f"nothing of {shown(str(place))} was sent", problems)
+        raise TransferError(f"nothing was sent from {shown(str(place))}", problems)
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,9 @@ class RemoteFile:
     Attributes:
         volume: The file system.
         path: Its absolute path.
-        name: Its path relative to the tree's folder, with ``/``; its file name if the tree is only this file.
+        name: Its path relative to the tree's folder, with ``/``, or its file name if the tree is one file.
         size: Its size in bytes.
-        time: The time of its last change, in ms since 1970.
+        time: Its modification time, in ms since 1970.
     """
 
     volume: Volume
@@ -166,14 +166,14 @@ class RemoteFile:
         return False
 
     def parts(self) -> Generator[bytes, None, None]:
-        """Yield the content in parts; raise HdfsError if it cannot be read to its end."""
+        """Yield the content in parts; raise HdfsError if the file cannot be read to its end."""
         with self.volume.open_reader(self.path) as reader:
             while part := reader.read(READ_AT_ONCE):
                 yield part
 
 
 def remote_tree(volume: Volume, path: str, pool: WorkerPool) -> Tree[RemoteFile]:
-    """Return the tree at a path, without the manifest and temporary files of uploads."""
+    """Return the tree at a path, without the manifest and temporary files from uploads."""
     status = volume.file_status(path)
     if not is_folder(status):
         name = posixpath.basename(path)
@@ -194,9 +194,9 @@ def remote_tree(volume: Volume, path: str, pool: WorkerPool) -> Tree[RemoteFile]
 def list_tree(
     volume: Volume, path: str, pool: WorkerPool, descend: Callable[[str], bool]
 ) -> dict[str, FileStatus]:
-    """Return a dict from name to FileStatus for the entries of a folder and of its subfolders.
+    """Return a dict from name to FileStatus for the entries of a folder and its subfolders.
 
-    Only subfolders that ``descend`` accepts are listed. Names in subfolders are paths with ``/``; a subfolder
+    Lists only subfolders that ``descend`` accepts. Names in subfolders are paths with ``/``; a subfolder
     comes before its entries.
     """
     found = level = list_folders(volume, path, pool, [""])

@@ -1,4 +1,4 @@
-"""Volume: the operations of a file system on which this package's targets and transfers are built."""
+"""Volume: the file system operations on which this package's targets and transfers are built."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _WILDCARD = re.compile(r"[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
 
 FileStatus = dict[str, Any]
-"""The description of a file or folder in the format of WebHDFS.
+"""The description of a file or folder in WebHDFS's format.
 
 ``pathSuffix`` is its name in a listing, ``type`` is ``FILE``, ``DIRECTORY`` or ``SYMLINK``, ``length`` is in
 bytes, ``modificationTime`` in ms since 1970, ``permission`` is octal; ``owner`` and ``group`` are names.
@@ -28,32 +28,32 @@ bytes, ``modificationTime`` in ms since 1970, ``permission`` is octal; ``owner``
 
 
 class Volume(abc.ABC):
-    """A file system of the cluster: an HDFS, or a storage that is mounted on this machine.
+    """A cluster's file system: an HDFS, or a storage that is mounted on this machine.
 
     Paths are absolute and normalised. Methods raise HdfsError, whose ``exception`` is HDFS's name for the
-    error. Two operations are atomic: if several ``create_file`` or ``rename_to`` (except with ``OVERWRITE``)
-    have the same destination, at most one succeeds; and readers see the destination of ``rename_to`` either
-    as it was before or as it is afterwards.
+    error. Two operations are atomic. If several ``create_file`` or ``rename_to`` calls (except with
+    ``OVERWRITE``) have the same destination, at most one succeeds. Readers see the destination of
+    ``rename_to`` either as it was before or as it is afterwards.
     """
 
     refused = ""
-    """Characters, in addition to ``/``, that names of files and folders must not contain."""
+    """Characters, in addition to ``/``, that file and folder names must not contain."""
     keeps_modes = False
     """Whether uploads keep the executable bit. Containers do not see this bit on HDFS."""
 
     @property
     @abc.abstractmethod
     def owner(self) -> str:
-        """The user who owns the files that this process creates."""
+        """The owner of the files that this process creates."""
 
     @property
     @abc.abstractmethod
     def server(self) -> str:
-        """The name of the file system in error messages."""
+        """The file system's name in error messages."""
 
     @abc.abstractmethod
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
-        """Return the error of a failed operation. ``about`` contains arguments of ``errors.failed``."""
+        """Return the error for a failed operation. ``about`` contains arguments for ``errors.failed``."""
 
     @abc.abstractmethod
     def local_path(self, path: str) -> str:
@@ -71,7 +71,7 @@ class Volume(abc.ABC):
 
     @abc.abstractmethod
     def count(self, path: str) -> tuple[int, int, int]:
-        """Return how many bytes, folders and files a path and its content have; a folder counts itself."""
+        """Return the number of bytes, folders and files at and below a path; a folder counts itself."""
 
     def status(self, path: str) -> FileStatus | None:
         """Return the FileStatus of a file or folder; None if it does not exist."""
@@ -88,15 +88,15 @@ class Volume(abc.ABC):
         """Return the FileStatus of each entry of a folder; raise NotADirectory if it is a file."""
         found = self.list_status(path)
         if [status["pathSuffix"] for status in found] == [""]:
-            step, reason = "name another folder, or remove the file", "it is a file, not a folder"
+            step, reason = "choose another folder, or remove the file", "it is a file, not a folder"
             raise self.failed("LISTSTATUS", path, reason, next_step=step, kind=NotADirectory)
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, FileStatus]]:
-        """Yield path and FileStatus of a file or of each entry of a folder.
+        """Yield the path and FileStatus of a file, or of each entry in a folder.
 
-        With ``recursive``, the content of subfolders is also yielded. Subfolders that are removed meanwhile,
-        such as folders of temporary files, are skipped.
+        With ``recursive``, also yields the content of subfolders. Skips subfolders that are removed in the
+        meantime, such as folders for temporary files.
         """
         for status in self.list_status(path):
             below = posixpath.join(path, name) if (name := status["pathSuffix"]) else path
@@ -106,10 +106,10 @@ class Volume(abc.ABC):
                     yield from self.walk(below)
 
     def glob(self, pattern: str) -> list[tuple[str, FileStatus]]:
-        """Return path and FileStatus of everything that matches a pattern, sorted by path.
+        """Return the path and FileStatus of everything that matches a pattern, sorted by path.
 
-        Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``, as in Hadoop's commands. No wildcard
-        matches a temporary folder.
+        Patterns may contain ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``, as in Hadoop's commands. No
+        wildcard matches a temporary folder.
         """
         found: dict[str, FileStatus] = {}
         for plain in _without_braces(pattern):
@@ -124,7 +124,7 @@ class Volume(abc.ABC):
     def _matching(
         self, folders: dict[str, FileStatus | None], part: str
     ) -> Iterator[tuple[str, FileStatus | None]]:
-        """Yield path and FileStatus of the entries of ``folders`` whose names match ``part``.
+        """Yield the path and FileStatus of each entry in ``folders`` whose name matches ``part``.
 
         If ``part`` has no wildcard, the paths are yielded without a lookup, and each FileStatus is None.
         """
@@ -143,7 +143,7 @@ class Volume(abc.ABC):
 
     @abc.abstractmethod
     def open_reader(self, path: str) -> BinaryIO:
-        """Open a file for reading. All of the content comes from a single version of the file."""
+        """Open a file for reading. All its content comes from a single version of the file."""
 
     @abc.abstractmethod
     def read_part(self, path: str, offset: int, most: int) -> bytes:
@@ -176,7 +176,7 @@ class Volume(abc.ABC):
 
     @abc.abstractmethod
     def share_folder(self, path: str) -> None:
-        """Create a folder that containers of any user can write to. On HDFS, this does nothing."""
+        """Create a folder that any user's containers can write to. On HDFS, this does nothing."""
 
     @abc.abstractmethod
     def remove(self, path: str, *, recursive: bool) -> bool:
@@ -188,10 +188,10 @@ class Volume(abc.ABC):
 
         Args:
             path: The path to rename.
-            destination: The new path. Without ``options``, if this is an existing folder, the path is moved
+            destination: The new path. Without ``options``, if this is an existing folder, ``path`` is moved
                 into it.
-            options: ``NONE`` to rename to exactly ``destination``, with an error if it exists; ``OVERWRITE``
-                to replace an existing file.
+            options: ``NONE`` to rename to exactly ``destination`` and raise an error if it exists;
+                ``OVERWRITE`` to replace an existing file.
 
         Returns:
             None if the path was renamed to exactly ``destination``; otherwise, whether it was renamed.
@@ -208,7 +208,7 @@ class Volume(abc.ABC):
 
 
 def _without_braces(pattern: str) -> Iterator[str]:
-    """Expand the braces of a pattern: ``a{b,c}`` yields ``ab`` and ``ac``."""
+    """Expand the braces in a pattern: ``a{b,c}`` yields ``ab`` and ``ac``."""
     braces = _BRACES.search(pattern)
     if not braces:
         yield pattern

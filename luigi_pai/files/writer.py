@@ -1,4 +1,4 @@
-"""Writes a file on the cluster: collects the data on this machine, sends them and renames the file."""
+"""Writes a file on the cluster: collects the data on this machine, sends it and renames the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LATE = 0.5  # seconds during which a DataNode may still create the file after a
 
 
 def rename_exactly(volume: Volume, path: str, goal: str) -> None:
-    """Rename to exactly ``goal`` in one step; raise FileAlreadyExists if ``goal`` is a file or a folder."""
+    """Atomically rename to exactly ``goal``; raise FileAlreadyExists if ``goal`` is a file or a folder."""
     try:
         done = volume.rename_to(path, goal, "NONE")
     except HdfsError as error:
@@ -37,7 +37,7 @@ def rename_exactly(volume: Volume, path: str, goal: str) -> None:
 
 
 def replace(volume: Volume, path: str, goal: str) -> None:
-    """Rename to exactly ``goal`` in one step, replacing an existing file.
+    """Atomically rename to exactly ``goal``, replacing an existing file.
 
     On a server without rename2 (HttpFS), the existing file is first renamed to a temporary name. After an
     error, it is renamed back.
@@ -60,7 +60,7 @@ def _replace_in_two_steps(volume: Volume, path: str, goal: str) -> bool:
         with contextlib.suppress(HdfsError):
             if done:
                 volume.remove(aside, recursive=False)
-            else:  # restore the old file; HDFS refuses if both renames succeeded and a response was lost
+            else:  # restore the old file; HDFS rejects this if both renames succeeded and a response was lost
                 volume.rename_to(aside, goal)
             tidy(volume, posixpath.dirname(aside))
     return done
@@ -82,7 +82,7 @@ def not_renamed(volume: Volume, path: str, goal: str) -> HdfsError:
         return volume.failed("RENAME", path, "nothing is there", exception="FileNotFoundException")
     if volume.status(goal):
         return _exists(volume, path, goal)
-    return volume.failed("RENAME", path, f"the server did not rename it to {goal}, and gives no reason")
+    return volume.failed("RENAME", path, f"the server did not rename it to {goal} and gave no reason")
 
 
 def _exists(volume: Volume, path: str, goal: str) -> HdfsError:
@@ -90,16 +90,17 @@ def _exists(volume: Volume, path: str, goal: str) -> HdfsError:
 
 
 class HdfsWriter(io.BufferedIOBase):
-    """A file on the cluster, open for writing. At ``close()``, the complete file appears in one step.
+    """A file on the cluster, open for writing. The complete file becomes visible atomically at ``close()``.
 
-    Until then, the data are collected in memory or, if there is more than 1 MiB, in a file in this machine's
-    temporary folder. ``close()`` sends them to a temporary file in a hidden folder next to the destination,
-    checks the length of this file and renames it. After ``abort()`` or an exception inside ``with``, nothing
-    is sent. If sending fails, the temporary file is deleted. If the process is killed, ``tidy`` deletes it.
+    Until then, the data is collected in memory or, if there is more than 1 MiB, in a file in this machine's
+    temporary folder. ``close()`` sends the data to a temporary file in a hidden folder next to the
+    destination, checks the temporary file's length and renames it. After ``abort()`` or an exception inside
+    ``with``, nothing is sent. If sending fails, the temporary file is deleted. If the process is killed,
+    ``tidy`` deletes it.
 
     Args:
         volume: The file system.
-        path: The absolute path of the file on it. The constructor creates the file's folder.
+        path: The file's absolute path on the volume. The constructor creates the file's folder.
     """
 
     def __init__(self, volume: Volume, path: str) -> None:
@@ -133,7 +134,7 @@ class HdfsWriter(io.BufferedIOBase):
         """Send the file and publish it.
 
         Raises:
-            HdfsError: The file could not be written or renamed, so it is not published.
+            HdfsError: The file could not be written or renamed, so it was not published.
         """
         if self.closed:
             return
@@ -154,8 +155,8 @@ class HdfsWriter(io.BufferedIOBase):
             self.abort()
 
     def __del__(self) -> None:
-        """Publish nothing: if the writer was not closed, its file is not complete."""
-        with contextlib.suppress(AttributeError):  # if the constructor has failed
+        """Publish nothing: if the writer was not closed, the file is incomplete."""
+        with contextlib.suppress(AttributeError):  # if the constructor failed
             self.abort()
 
     def _send(self) -> None:

@@ -159,7 +159,7 @@ def test_wildcards_are_characters(fs, home, caplog):
         written(fs, target.path)
         assert target.exists()
     assert warning == (
-        f"{home}/* does not exist, and * and ? in it are ordinary characters; glob_exists() expands them"
+        f"{home}/* does not exist. Here * and ? are ordinary characters; use glob_exists() to expand them"
     )
     assert not caplog.records
 

@@ -375,7 +375,7 @@ def test_a_file_that_changes_while_it_is_sent(fs, home, source, monkeypatch, siz
     with monkeypatch.context() as patch:
         patch.setattr(LocalFile, "parts", written_to)
         with pytest.raises(
-            TransferError, match=r"not everything was sent: .*src/log: it was changed while it was read"
+            TransferError, match=r"not everything was sent: .*src/log: it changed while it was being read"
         ):
             upload(fs, source, f"{home}/code", jobs=1)
     assert [name for name in names(fs, f"{home}/code") if "log" in name] == []
@@ -529,7 +529,7 @@ def test_notes_that_cannot_be_written_cost_a_resend(backend, fs, home, source, c
     """The upload is done, and all is sent again, which a warning says."""
     resend(backend, fs, home, source, lambda fs, path: fs.remove(path) or fs.mkdir(f"{path}/x"))
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warned[-1].startswith("The manifest cannot be written; these files will be sent again: ")
+    assert warned[-1].startswith("Cannot write the manifest; these files will be sent again: ")
 
 
 @WITH_PERMISSIONS
@@ -539,7 +539,7 @@ def test_notes_of_somebody_else_cost_a_resend(backend, fs, home, source, caplog)
     resend(backend, fs, home, source, lambda fs, path: fs.chown(path, "bob", None) or fs.chmod(path, "600"))
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warned[0].startswith(
-        "The manifest of earlier uploads cannot be read; all files are sent again: HDFS "
+        "Cannot read the manifest of earlier uploads; sending all files again: HDFS "
     )
     assert upload(backend.fs("anna"), source, f"{home}/code").moved == 0
 

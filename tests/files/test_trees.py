@@ -58,14 +58,14 @@ def test_all_names_that_hdfs_cannot_take_are_said_at_once(tmp_path):
     with pytest.raises(TransferError) as caught:
         folder_tree(tmp_path, ":")
     assert str(caught.value) == (
-        f"nothing of {tmp_path} was sent: 12:30: HDFS takes no ':' in a name; "
-        "b:c: HDFS takes no ':' in a name; \\udcff: its name is not UTF-8"
+        f"nothing was sent from {tmp_path}: 12:30: HDFS does not allow ':' in a name; "
+        "b:c: HDFS does not allow ':' in a name; \\udcff: its name is not UTF-8"
     )
     assert len(caught.value.problems) == 3
     with pytest.raises(TransferError, match=r"was sent: \\udcff: its name is not UTF-8$"):
         folder_tree(tmp_path)
     many = made(tmp_path / "many", *(f"{number:03}:" for number in range(120)))
-    with pytest.raises(TransferError, match=r"019:: HDFS takes no ':' in a name; and 100 more$"):
+    with pytest.raises(TransferError, match=r"019:: HDFS does not allow ':' in a name; and 100 more$"):
         folder_tree(many, ":")
 
 

@@ -175,7 +175,7 @@ def test_everything_that_cannot_be_sent_is_said_at_once(home, project, refused):
     assert refused({**wrong, str(project / "data.csv"): f"/{home}/c/"}) == (
         f"job '{home}' was not submitted: 3 problems in its description\n"
         f"  uploads['gone/']: {here}/gone: there is no such file or folder (relative paths start at {here})\n"
-        f"  uploads['{project}/src']: 12:30: HDFS takes no ':' in a name\n"
+        f"  uploads['{project}/src']: 12:30: HDFS does not allow ':' in a name\n"
         f"  uploads['{project}/extra']: 's3://x/y' is not a path on this HDFS: s3: is not HDFS; "
         "start it with / or hdfs://HOST:PORT/"
     )
@@ -222,7 +222,7 @@ def test_a_shell_script_with_line_ends_of_windows(home, project, monkeypatch, ca
         send_uploads(Sends(home), None, WebHdfs.from_config())
     (said,) = (text for text in caplog.messages if "CR LF" in text)
     assert said == (
-        f"{project}/src/train.sh has lines that end with CR LF, as on Windows: a shell fails at them; "
+        f"{project}/src/train.sh has lines that end with CR LF, as on Windows: shells fail on them; "
         "save it with LF"
     )
 
@@ -283,7 +283,7 @@ def test_folders_that_have_nothing_for_the_job(home, tmp_path, monkeypatch, capl
         task = Sends(f"{home}-{number}")
         task._prepared(task.job(), "v1", fs)
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    empty = f"{tmp_path} has no file to send: it is empty, or all of it is left out"
+    empty = f"{tmp_path} has no files to send: it is empty, or all its files are left out"
     gone = f"Job {home}-0: data_dir = '/{home}/gone' does not exist on the cluster; luigi-pai put sends"
     assert [said[0], said[1][: len(gone)], said[2]] == [empty, gone, empty]
     assert len(said) == 3

@@ -1,4 +1,4 @@
-"""Operations on one HDFS, and readers for its files. Each process has one connection per account."""
+"""Performs operations on one HDFS and reads its files. Each process has one connection per account."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _BUFFER = 1024 * 1024  # bytes
-_PIECE = 64 * 1024  # maximum bytes of one read; for more, the system must map new pages each time
-_PROGRESS = 1024 * 1024  # after this many bytes, the retries are counted from 0 again
+_PIECE = 64 * 1024  # maximum bytes per read; larger reads make the system map new pages each time
+_PROGRESS = 1024 * 1024  # the retry count restarts at 0 after this many bytes
 _LENGTH = re.compile("[0-9]{1,18}")
 _SAME = ("fileId", "modificationTime", "length")  # fields of a FileStatus that distinguish versions of a file
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
@@ -42,12 +42,12 @@ class HdfsReader(io.RawIOBase):
     """A file on HDFS, open for reading.
 
     If you read to the end, you get the whole file in a single version, or an error. If a connection breaks,
-    the rest is requested from the DataNode that the NameNode then names. There are up to ten such retries,
-    with pauses of 3.5 s in total. After a MiB without a retry, counting restarts at 0.
+    the reader asks the NameNode for a DataNode again and requests the rest from it. There are up to ten such
+    retries, with pauses of 3.5 s in total. After a MiB without a retry, counting restarts at 0.
 
     Raises:
         HdfsError: The file does not exist, the rest cannot be read after a broken connection, or the file
-            was replaced meanwhile.
+            was replaced in the meantime.
     """
 
     def __init__(self, connection: Connection, path: str) -> None:
@@ -71,9 +71,9 @@ class HdfsReader(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        """Raise AttributeError, so that Luigi's process formats (gzip) first copy the file to a local file.
+        """Raise AttributeError, which makes Luigi's process formats (gzip) first copy the file locally.
 
-        Before Luigi 3.4, the formats do this only after an error of this type.
+        Before Luigi 3.4, only this type of error makes them do so.
         """
         raise AttributeError("a file on HDFS has no descriptor")
 
@@ -93,7 +93,7 @@ class HdfsReader(io.RawIOBase):
         return len(part)
 
     def part(self, size: int) -> bytes:
-        """Return at most ``size`` bytes without copying them; empty at the end of the file."""
+        """Return at most ``size`` bytes without copying them; returns nothing at the end of the file."""
         while True:
             try:
                 part: bytes = self._raw.read(min(size, self._end - self._position))
@@ -118,7 +118,7 @@ class HdfsReader(io.RawIOBase):
         """Request the file from the current position; return False if its length has changed."""
         response = self._connection.open_file(self._path, self._position)
         length = response.headers.get("Content-Length", "")
-        # HttpFS sends no Content-Length, so the FileStatus's length is used; a smaller length is checked
+        # HttpFS sends no Content-Length, so use the length in the FileStatus; a smaller length is checked
         end = self._position + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
         if not self._position and end < self._status["length"]:
             self._status = self._connection.file_status(self._path)
@@ -134,7 +134,7 @@ class HdfsReader(io.RawIOBase):
         return True
 
     def _open_again(self, error: HdfsError) -> None:
-        """Request the rest of the file, in up to ten retries; raise the last error if all fail."""
+        """Request the rest of the file, with up to ten retries; raise the last error if all fail."""
         if self._response is not None:
             self._response.close()
         if self._position >= self._retried_at + _PROGRESS:
@@ -142,7 +142,7 @@ class HdfsReader(io.RawIOBase):
         while True:
             self._tries.wait_after(error)
             self._retried_at = self._position
-            logger.info("Reading %s on from byte %d, for: %s", self._path, self._position, error)
+            logger.info("Resuming %s at byte %d after: %s", self._path, self._position, error)
             try:
                 status = self._connection.file_status(self._path)
                 is_same = all(status.get(fact) == self._status.get(fact) for fact in _SAME) and self._open()
@@ -166,7 +166,7 @@ class BufferedHdfsReader(io.BufferedReader):
         self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return ``size`` bytes (fewer only at the end of the file); if None or negative, the rest."""
+        """Return ``size`` bytes (fewer only at the end of the file); if None or negative, all the rest."""
         if size is None or size < _BUFFER or self.closed or self.tell() != self._file.tell():
             return super().read(size)
         part = self._file.part(size)
@@ -180,7 +180,7 @@ class Connection(Transport, Volume):
 
     @functools.cached_property
     def owner(self) -> str:
-        """The user who owns this account's files. With Kerberos, the name of the user's home folder."""
+        """The owner of this account's files. With Kerberos, this is the name of the user's home folder."""
         return self._user or posixpath.basename(str(self.ask("GET", "/", "GETHOMEDIRECTORY").value))
 
     def file_status(self, path: str) -> dict[str, Any]:
@@ -204,10 +204,10 @@ class Connection(Transport, Volume):
             reason = "it is a file" if file == path else f"{file} is a file"
             raise self.failed("MKDIRS", path, reason, kind=NotADirectory) from error
         if not done:
-            raise self.failed("MKDIRS", path, "the server did not make it, and gives no reason")
+            raise self.failed("MKDIRS", path, "the server did not create it and gave no reason")
 
     def share_folder(self, path: str) -> None:
-        """Do nothing: the HDFS of OpenPAI lets containers write and creates missing folders."""
+        """Do nothing: OpenPAI's HDFS lets containers write, and creates missing folders."""
 
     def _file_at_or_above(self, path: str) -> str | None:
         while path != "/":
@@ -224,11 +224,11 @@ class Connection(Transport, Volume):
         return bool(self.ask("DELETE", path, "DELETE", recursive=str(recursive).lower()).value)
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename a path: by rename2 if ``options`` is ``NONE`` or ``OVERWRITE``, else by the older rename.
+        """Rename a path, using rename2 if ``options`` is ``NONE`` or ``OVERWRITE``, else the older rename.
 
         Returns:
             None after rename2. After HDFS's older rename, whether the path was renamed. HttpFS ignores
-            ``options`` and always executes the older rename.
+            ``options`` and always uses the older rename.
         """
         done: bool | None = self.ask(
             "PUT", path, "RENAME", destination=destination, renameoptions=options
@@ -236,11 +236,11 @@ class Connection(Transport, Volume):
         return done
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
-        """Return a response whose body is the file starting at an offset. The caller closes the response."""
+        """Return a response whose body is the file from an offset on. The caller closes the response."""
         return self.ask("GET", path, "OPEN", offset=offset or None).response
 
     def open_reader(self, path: str) -> BufferedHdfsReader:
-        """Open a file for reading; its content is received in parts."""
+        """Open a file for reading; its content arrives in parts."""
         return BufferedHdfsReader(HdfsReader(self, path))
 
     def read_part(self, path: str, offset: int, most: int) -> bytes:
@@ -255,10 +255,10 @@ class Connection(Transport, Volume):
         return data
 
     def _read(self, path: str, offset: int, most: int, *, longest: int | None) -> bytes:
-        """Return at most ``most`` bytes; raise ``too_large`` if the response has more than ``longest``.
+        """Return at most ``most`` bytes; raise ``too_large`` if the response is longer than ``longest``.
 
         This takes one request to the NameNode and one to a DataNode. If a response is incomplete or missing,
-        an ordinary HdfsReader reads the file.
+        it falls back to an ordinary HdfsReader.
         """
         with (
             contextlib.suppress(HdfsUnreachable, OSError, urllib3.exceptions.HTTPError),
@@ -273,7 +273,7 @@ class Connection(Transport, Volume):
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
         """Write a new file; create its folder if the folder is missing.
 
-        If no connection to the DataNode is possible, the NameNode is asked for another DataNode.
+        If the DataNode cannot be reached, the NameNode is asked for another one.
         """
         create = functools.partial(self.send_file, "PUT", path, "CREATE", data, overwrite="false")
         Tries(OTHER_DATANODE).call(create)
@@ -283,7 +283,7 @@ class Connection(Transport, Volume):
         self.send_file("POST", path, "APPEND", data)
 
     def count(self, path: str) -> tuple[int, int, int]:
-        """Return how many bytes, folders and files a path and its content have; a folder counts itself."""
+        """Return the number of bytes, folders and files at and below a path; a folder counts itself."""
         summary = self.ask("GET", path, "GETCONTENTSUMMARY").value
         return summary["length"], summary["directoryCount"], summary["fileCount"]
 
@@ -292,7 +292,7 @@ class Connection(Transport, Volume):
         self.ask("PUT", path, "SETPERMISSION", permission=mode)
 
     def set_owner(self, path: str, owner: str | None, group: str | None) -> None:
-        """Set owner, group or both. HDFS lets the owner set the group, but only a superuser the owner."""
+        """Set owner, group or both. On HDFS, the owner can set the group; only a superuser sets the owner."""
         self.ask("PUT", path, "SETOWNER", owner=owner, group=group)
 
     def local_path(self, path: str) -> str:

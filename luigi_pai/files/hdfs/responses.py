@@ -1,4 +1,4 @@
-"""Parses and checks the responses of a NameNode."""
+"""Parses and checks a NameNode's responses."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _CONTENT = (requests.codes.ok, requests.codes.partial_content)
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
-_LAST_TIME = 60_000_000_000_000  # limit of times, in ms from 1970 (years 69 to 3871); Python has these years
-_IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # no file name has these; surrogates have no UTF-8 form
+_LAST_TIME = 60_000_000_000_000  # limit for times, in ms from 1970 (years 69 to 3871), which Python supports
+_IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # never in a file name; surrogates cannot be encoded as UTF-8
 _MODE = re.compile("[0-7]{1,4}")
 _LISTED = ("pathSuffix", "type", "length", "modificationTime", "owner", "group", "permission")
 _COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
@@ -29,7 +29,7 @@ class Result:
     """The response to an operation.
 
     Attributes:
-        response: The HTTP response. For OPEN, its body is not read yet.
+        response: The HTTP response. For OPEN, its body has not been read yet.
         value: The operation's result, from a field of the JSON response (MKDIRS: ``boolean``). For APPEND and
             CREATE, the URL for the data. None if the operation has no field, or RENAME's response is empty.
         leads_to: The URL of a redirect; None for a final response.
@@ -47,7 +47,7 @@ def parse_response(operation: str, path: str, response: requests.Response) -> Re
         HdfsError: WebHDFS never sends such a response to this operation.
     """
     status, location = response.status_code, response.headers.get("Location")
-    if location is not None and operation in ("APPEND", "CREATE"):  # the data are sent there later
+    if location is not None and operation in ("APPEND", "CREATE"):  # the data is sent there later
         return Result(response, location)
     if location is not None and response.is_redirect:
         return Result(response, leads_to=location)
@@ -61,7 +61,7 @@ def parse_response(operation: str, path: str, response: requests.Response) -> Re
     try:
         document = parse_json(response.content, _used if operation == "LISTSTATUS" else None)
     except TooLarge as error:
-        reason, server = f"the response is not accepted: {error}", urlsplit(response.url).netloc
+        reason, server = f"the response is invalid: {error}", urlsplit(response.url).netloc
         raise failed(operation, path, server, reason, next_step=TOO_LARGE) from None
     except ValueError:
         document = None
@@ -74,7 +74,7 @@ def parse_response(operation: str, path: str, response: requests.Response) -> Re
 
 
 def _used(status: Any) -> Any:
-    """Return the FileStatus of a folder's entry, reduced to the fields that are used."""
+    """Return the FileStatus of a folder's entry, with only the fields that are used."""
     return {name: status[name] for name in _LISTED if name in status} if isinstance(status, dict) else None
 
 
@@ -101,7 +101,7 @@ def _is_summary(value: Any) -> bool:
 
 
 def _is_listing(value: Any) -> bool:
-    """Return whether a value is a valid listing. A file's listing has one entry, whose name is empty."""
+    """Return whether a value is a valid listing. A file's listing has one entry with an empty name."""
     entries = value.get("FileStatus") if isinstance(value, dict) else None
     if not isinstance(entries, list) or not all(map(_is_status, entries)):
         return False
@@ -129,4 +129,4 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "MKDIRS": ("boolean", _is(bool)),
     "RENAME": ("boolean", _is(bool)),
 }
-"""Operation -> the field of its response and the check of the field's value."""
+"""Operation -> its response field and the check for the field's value."""

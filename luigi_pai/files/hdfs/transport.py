@@ -1,4 +1,4 @@
-"""Requests to the NameNodes and DataNodes of an HDFS, and their URLs."""
+"""Sends requests to the NameNodes and DataNodes of an HDFS, and builds their URLs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 _DATANODES_BASE = "/webhdfs/v1"
 _WHO_AND_WHERE = ("user.name", "delegation", "namenoderpcaddress")  # parameters
-_NO_ESCAPE = "/%25zz"  # the name %zz, escaped once; a server that decodes it twice refuses it
+_NO_ESCAPE = "/%25zz"  # the name %zz, escaped once; a server that decodes it twice rejects it
 _PYLONS_SLIP = re.compile(r"((?:(?!/webhdfs/).)*/a/[^/:]+)/(\d+/webhdfs/v1.*)", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 logger = logging.getLogger("luigi-interface")
 _CONNECTIONS = 64  # maximum number of open connections to one server; each thread of an upload uses one
-# Operations that can be repeated. CREATE can, because the NameNode only returns the URL for the data.
+# Operations that can be repeated. CREATE is safe because the NameNode only returns the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
 # exception in a DataNode's response to ``probe_of_decoding`` -> whether it decodes paths twice
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}
 
 
 def api_base(url: str) -> str:
-    """Return the base URL for requests to a WebHDFS, given its configured URL.
+    """Return the base URL for WebHDFS requests, given the configured URL.
 
     The configured URL is ``http://HOST:PORT``, or a proxy's, such as ``https://KNOX/gateway/default``.
     ``/webhdfs/v1`` is added if the path does not end in ``/v1`` (as ``http://PYLON/webhdfs/api/v1`` does).
@@ -50,10 +50,10 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
     Args:
         location: The URL of the redirect, from the NameNode or its proxy. Pylon, the proxy of OpenPAI 0.7.1,
             redirects to ``/a/HOST/PORT/...`` but serves only ``/a/HOST:PORT/...``, which is used instead.
-            (The incorrect redirect is in Pylon's ``nginx.conf.template``. OpenPAI 0.7.2 has the correct one.)
-        path: The HDFS path of the request. It replaces the HDFS path in ``location``, which may name another
-            file, because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
-        rule: The replacement for scheme, host and port. In it, ``{host}`` and ``{port}`` are replaced by the
+            (The incorrect redirect is in Pylon's ``nginx.conf.template``. It is fixed in OpenPAI 0.7.2.)
+        path: The request's HDFS path. It replaces the HDFS path in ``location``, which may point to another
+            file because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
+        rule: The replacement for scheme, host and port. In it, ``{host}`` and ``{port}`` stand for the
             host and port of ``location``. If None, scheme, host and port do not change.
     """
     parts = urlsplit(location)
@@ -69,7 +69,7 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
 
 
 def probe_of_decoding(address: str) -> str:
-    """Return the URL of a missing file ``%zz``. The error shows whether a server decodes paths twice."""
+    """Return the URL of a missing file, ``%zz``. The error shows whether a server decodes paths twice."""
     parts = urlsplit(address)
     proxy, base, _path = parts.path.partition(_DATANODES_BASE)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _WHO_AND_WHERE]
@@ -97,16 +97,16 @@ class Account:
 
 
 class Transport:
-    """The requests to one HDFS as one user.
+    """Sends requests to one HDFS as one user.
 
-    Refused requests and missing responses raise HdfsError. Requests that can be repeated are retried after
-    transient errors. Other requests are retried only if they have not reached the server. A request with
-    file data is never retried.
+    Rejected requests and missing responses raise HdfsError. Requests that can be repeated are retried after
+    transient errors. Other requests are retried only if they did not reach the server. A request with file
+    data is never retried.
 
-    If there are several NameNodes, the NameNode that last responded is tried first. The next NameNode is
-    tried if a NameNode is on standby, if the request did not reach it, or if it does not respond to a request
-    that only reads. If a request that changes something reached a NameNode and gets no response, HdfsError is
-    raised at once, because the request may have been executed.
+    If there are several NameNodes, the one that last responded is tried first. The next NameNode is tried if
+    a NameNode is on standby, if the request did not reach it, or if it does not respond to a read-only
+    request. If a request that changes something reached a NameNode and gets no response, HdfsError is raised
+    at once, because the request may have been executed.
 
     Attributes:
         account: The account that was passed to the constructor.
@@ -127,7 +127,7 @@ class Transport:
         return urlsplit(self._active).netloc
 
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
-        """Return the HdfsError of a failed operation; see ``errors.failed``."""
+        """Return the HdfsError for a failed operation; see ``errors.failed``."""
         return failed(operation, path, self.server, reason, **about).in_section(self.account.section)
 
     def close(self) -> None:
@@ -149,13 +149,13 @@ class Transport:
     def send_file(
         self, method: str, path: str, operation: str, data: bytes | Iterable[bytes], **params: str
     ) -> None:
-        """Send the data of CREATE or APPEND to the DataNode that the NameNode names, without retries."""
+        """Send the data of CREATE or APPEND to the DataNode chosen by the NameNode, without retries."""
         result = self.ask(method, path, operation, **params)
         address = self.datanode(result.response, result.value, path, operation)
         self.send_once(method, address, path, operation, data=data).close()
 
     def datanode(self, response: requests.Response, location: str, path: str, operation: str) -> str:
-        """Return the DataNode URL of a redirect; raise HdfsError if its location is not a valid URL."""
+        """Return a redirect's DataNode URL; raise HdfsError if its location is not a valid URL."""
         rule = self.account.redirect
         try:
             location = urljoin(response.url, location)
@@ -205,9 +205,9 @@ class Transport:
     def _retried(self, method: str, url: str, path: str, operation: str, **about: Any) -> Result:
         """Send a request, with at most two retries after transient errors.
 
-        If the request has certainly not reached the server, it is retried, but only after the first such
+        If the request certainly did not reach the server, it is retried, but only after the first such
         error. After other errors, it is retried if it only reads or, with a single NameNode, if its
-        operation is in ``_IDEMPOTENT``. A refusal is never retried here, because transient refusals last
+        operation is in ``_IDEMPOTENT``. An error response is never retried here, because transient ones last
         longer than these retries.
         """
         is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
@@ -215,7 +215,7 @@ class Transport:
 
         def ask() -> Result:
             result = parse_response(operation, path, self.send_once(method, url, path, operation, **about))
-            # if a repeated DELETE finds nothing, an earlier attempt has been executed
+            # if a repeated DELETE finds nothing, an earlier try was executed
             return replace(result, value=True) if maybe_done and operation == "DELETE" else result
 
         def log(failure: HdfsError, pause: float) -> None:
@@ -252,7 +252,7 @@ class Transport:
             failure = refused(operation, path, response)
         except NoResponse as no:
             failure = unanswered(operation, path, no, namenodes)
-        # outside the except block, so that no traceback contains ``no``, whose URL has a delegation token
+        # outside the except block, to keep ``no``, whose URL has a delegation token, out of tracebacks
         raise failure.in_section(account.section)
 
 
@@ -264,7 +264,7 @@ def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
 
 
 def _kerberos() -> Any:
-    """Return the Kerberos login (Negotiate) of the ``hdfs`` library, which uses the ticket of ``kinit``."""
+    """Return the ``hdfs`` library's Kerberos login (Negotiate), which uses the ticket from ``kinit``."""
     try:
         from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""WebHdfs: a Luigi file system for HDFS, which is accessed over WebHDFS."""
+"""WebHdfs: a Luigi file system for HDFS, accessed over WebHDFS."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["WebHdfs"]
 class WebHdfs(FileSystem):
     """The cluster's HDFS.
 
-    You can write paths in any form that ``hdfs_path`` accepts. Methods raise HdfsError if the server refuses
+    You can write paths in any form that ``hdfs_path`` accepts. Methods raise HdfsError if the server rejects
     a request or does not respond, and ConfigError if ``webhdfs_url`` is needed but not set.
 
     Constructing a WebHdfs makes no network requests. You can pickle it and use it after a fork, because each
     process opens its own connections.
 
     Args:
-        url: The URL of WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; for several NameNodes,
+        url: The WebHDFS URL, ``http://HOST:PORT``, with or without ``/webhdfs/v1``; for several NameNodes,
             ``URL;URL``. If None, only ``webhdfs://HOST:PORT/`` paths work.
         user: The user on HDFS.
         fs_uri: The value of ``$PAI_DEFAULT_FS_URI``, or None.
         auth: ``simple``, or ``kerberos``, which uses the ticket's user and ignores ``user``.
-        redirect: The replacement for ``http://HOST:PORT`` in URLs of DataNodes, such as
+        redirect: The replacement for ``http://HOST:PORT`` in DataNode URLs, such as
             ``http://PROXY/{host}:{port}``. If None, the URLs do not change.
         verify: How to check TLS certificates: True, False or a file of CA certificates.
-        connect_timeout: Seconds to wait for a connection.
-        read_timeout: Seconds to wait for a response, or for its next part. A whole response, except
-            the content of a file, may take four times as long.
+        connect_timeout: How long to wait for a connection, in seconds.
+        read_timeout: How long to wait for a response or for its next part, in seconds. A whole response,
+            except a file's content, may take four times as long.
         section: The section of luigi.cfg that error messages name, ``OpenPai`` or ``OpenPai:NAME``.
     """
 

@@ -1,1 +1,1 @@
-"""Access to a storage of the cluster that is mounted on this machine."""
+"""Access to a cluster storage that is mounted on this machine."""

@@ -1,4 +1,4 @@
-"""The folder at which this machine mounts a storage. Calls time out, and links cannot lead out of it."""
+"""The folder where this machine mounts a storage. Calls time out, and links cannot lead out of it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST = 256
-"""Maximum number of calls at once, including calls that hang. Beyond it, no threads are started."""
+"""Maximum number of concurrent calls, including calls that hang. Beyond it, no threads are started."""
 _AWAY = (
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET,
     errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ENODEV,
     errno.ENXIO,
 )  # fmt: skip
-"""Errors of a mount whose server is down."""
+"""Errors from a mount whose server is down."""
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EAGAIN, errno.EBUSY, errno.ENOLCK)
 """Other errors after which the same call may soon succeed."""
 _NAMES = {  # error -> its name on HDFS
@@ -49,16 +49,16 @@ _NEXT_STEPS = {
     errno.EPERM: _NO_RIGHT,
     errno.ENOSPC: "the storage is full; make room",
     errno.EDQUOT: "your quota there is used up; make room, or ask for more",
-    errno.EROFS: "mount the storage here so that it can be written",
-    errno.EXDEV: "name a path that is in the storage without links",
+    errno.EROFS: "mount the storage on this machine with write access",
+    errno.EXDEV: "use a path that stays in the storage when its links are followed",
     errno.EISDIR: 'open a file in it, (target / "NAME").open()',
-    errno.ELOOP: "remove the link that leads in a circle",
+    errno.ELOOP: "remove the circular link",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 
 
 class _Room:
-    """The number of additional calls that this process may make at once."""
+    """How many more concurrent calls this process may make."""
 
     def __init__(self) -> None:
         self.renew()
@@ -74,8 +74,8 @@ _room = _Room()
 def within(timeout: float, work: Callable[[], T]) -> T:
     """Return the result of a function, or raise its error.
 
-    Nothing can interrupt a call to a mount whose server is down, not even Ctrl-C. So the function runs in a
-    separate thread. After a TimeoutError, it may continue and change files.
+    Nothing can interrupt a call to a mount whose server is down, not even Ctrl-C. The function therefore runs
+    in a separate thread. After a TimeoutError, it may still be running and may change files.
 
     Raises:
         TimeoutError: The function takes longer than ``timeout`` seconds, or too many other calls hang.
@@ -105,15 +105,15 @@ def within(timeout: float, work: Callable[[], T]) -> T:
 
 
 class MountPoint(Volume):
-    """The folder of a storage on this machine. Links that lead out of the folder are refused.
+    """A storage's folder on this machine. A link that leads out of the folder raises HdfsError.
 
-    An operation takes at most ``timeout`` seconds. If the mount does not respond, HdfsUnreachable is raised,
-    and the operation may still be executed later.
+    An operation takes at most ``timeout`` seconds. If the mount does not respond, HdfsUnreachable is raised;
+    the operation may still be executed later.
 
     Args:
         name: The storage's name.
         root: The storage's folder on this machine.
-        timeout: Seconds that an operation may take.
+        timeout: How long an operation may take, in seconds.
 
     Attributes:
         root: The storage's folder on this machine; empty for ``/``.
@@ -123,7 +123,7 @@ class MountPoint(Volume):
         self._name = name
         self.root = root.rstrip("/")
         self._timeout = timeout
-        self._device: int | None = None  # the device of the root when the root was first used
+        self._device: int | None = None  # the root's device when the root was first used
         self._mount: Mount | None = None
         self._real_root = self.root
 
@@ -137,11 +137,11 @@ class MountPoint(Volume):
         return self.root + path.rstrip("/") or "/"
 
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
-        """Return the error of a failed operation; see ``Volume``."""
+        """Return the error for a failed operation; see ``Volume``."""
         return failed(operation, self.local_path(path), self.server, reason, prefix="", **about)
 
     def is_there(self) -> bool:
-        """Return whether its folder exists or has existed. If it is gone, operations raise HdfsError."""
+        """Return whether the folder exists or existed before. If it is gone, operations raise HdfsError."""
 
         def look() -> bool:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -151,7 +151,7 @@ class MountPoint(Volume):
         return self._device is not None or self._call("GETFILESTATUS", "/", look)
 
     def is_read_only(self) -> bool:
-        """Return whether this machine has only read access to it."""
+        """Return whether the storage is mounted read-only on this machine."""
         return bool(
             self._do("GETFILESTATUS", "/", lambda: os.statvfs(self.root or "/").f_flag & os.ST_RDONLY)
         )
@@ -204,8 +204,8 @@ class MountPoint(Volume):
     def _look(self, operation: str, path: str, work: Callable[[str], T]) -> T:
         """Like ``_do``, but pass the path on this machine, and try twice if the path does not seem to exist.
 
-        For a minute, an NFS client may remember that a file was missing. It asks the server again when the
-        file's folder is opened.
+        For a minute, an NFS client may remember that a file was missing. Opening the file's folder makes the
+        client ask the server again.
         """
 
         def look() -> T:
@@ -218,7 +218,7 @@ class MountPoint(Volume):
         return self._do(operation, path, look)
 
     def _check_mounted(self) -> None:
-        """Raise OSError if the storage is no longer mounted: its folder is an ordinary folder or missing."""
+        """Raise OSError if the storage is no longer mounted: its folder is missing or an ordinary folder."""
         try:
             device = os.stat(f"{self.root}/.").st_dev  # noqa: PTH116  with the dot, autofs mounts it
         except (FileNotFoundError, NotADirectoryError):
@@ -227,7 +227,7 @@ class MountPoint(Volume):
             return
         mount = mount_of(self.root or "/")
         if self._device is not None and _place_of(mount) != _place_of(self._mount):
-            raise OSError(errno.ENOTCONN, f"it is not mounted at {self.root} any more")
+            raise OSError(errno.ENOTCONN, f"it is no longer mounted at {self.root}")
         self._real_root = os.path.realpath(self.root or "/").rstrip("/")
         self._device, self._mount = device, mount
 

@@ -1,4 +1,4 @@
-"""Lists the mounts of this machine, and finds the folder at which it mounts a storage of the cluster."""
+"""Lists this machine's mounts, and finds the folder where it mounts a cluster storage."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Mount:
 
     Attributes:
         source: The mounted source; ``HOST:/PATH`` for NFS.
-        folder: The folder at which it is mounted.
-        type: The type of the file system, such as ``nfs4``.
+        folder: The folder where it is mounted.
+        type: The file system's type, such as ``nfs4``.
         options: The mount options.
     """
 
@@ -34,7 +34,7 @@ class Mount:
 
 
 def mounts(table: str = _TABLE) -> list[Mount]:
-    """Return the mounts of this machine in the order of mounting; empty if there is no table."""
+    """Return this machine's mounts in the order of mounting; none if there is no table."""
     try:
         lines = Path(table).read_text("utf-8", "surrogateescape").splitlines()
     except OSError:  # not Linux
@@ -49,20 +49,20 @@ def mount_of(path: str) -> Mount | None:
 
 
 def is_on_own_disk(folder: str, source: str) -> bool:
-    """Return whether a folder is on this machine's own disk, so ``source`` may not be mounted there."""
+    """Return whether a folder is on this machine's own disk, so that ``source`` may not be mounted there."""
     own = mount_of(folder)
     return own is not None and own.folder == "/" and source.rpartition(":")[2] != folder
 
 
 def find_mounted(source: str, known: list[Mount] | None = None) -> str | None:
-    """Return the folder at which this machine mounts a source; None if it is not mounted.
+    """Return the folder where this machine mounts a source; None if the source is not mounted.
 
-    A mount of a parent folder of the source also counts. A mount that is hidden by a later one does not. Two
-    host names count as the same if they have an address in common.
+    A mount of a parent of the source also counts. A mount that is hidden by a later one does not. Two host
+    names count as the same if they share an address.
 
     Args:
         source: ``HOST:/PATH`` or ``//HOST/SHARE/PATH``.
-        known: The mounts of this machine.
+        known: This machine's mounts.
     """
     wanted = _parts(source)
     if wanted is None:
@@ -83,7 +83,7 @@ def find_mounted(source: str, known: list[Mount] | None = None) -> str | None:
 def on_this_machine(source: str, cluster_url: str) -> str | None:
     """Return the exported folder itself if both the NFS server and the cluster run on this machine.
 
-    The cluster must also run here. Otherwise, another server could choose the folder that is written to.
+    If the cluster ran elsewhere, another server could choose the folder that is written to.
     """
     parts, cluster = _parts(source), urlsplit(cluster_url).hostname
     if parts is None or parts[0] != "nfs" or cluster is None:
@@ -93,7 +93,7 @@ def on_this_machine(source: str, cluster_url: str) -> str | None:
 
 
 def _parts(source: str) -> tuple[str, str, str] | None:
-    """Return kind, host and normalised path of a source; None if it has a different form."""
+    """Return a source's kind, host and normalised path; None if it has a different form."""
     for kind, form in (("nfs", _NFS_SOURCE), ("smb", _SMB_SOURCE)):
         match = form.fullmatch(source)
         if match:
@@ -102,13 +102,13 @@ def _parts(source: str) -> tuple[str, str, str] | None:
 
 
 def _covering(path: str, known: list[Mount]) -> Mount | None:
-    """Return the deepest mount at or above a path; if several are at the same folder, the latest."""
+    """Return the deepest mount at or above a path; if several share that folder, the latest one."""
     found = [each for each in known if _below(path, each.folder) is not None]
     return max(reversed(found), key=lambda each: len(each.folder), default=None)
 
 
 def _inside(wanted: tuple[str, str, str], mounted: str) -> str | None:
-    """Return the part of a source's path below a mounted source; SMB ignores case."""
+    """Return the part of a source's path that is below a mounted source; SMB ignores case."""
     kind, _host, path = wanted
     if kind == "smb" and path[: len(mounted)].lower() == mounted.lower():
         mounted = path[: len(mounted)]
@@ -122,7 +122,7 @@ def _below(path: str, folder: str) -> str | None:
 
 
 def _is_same_host(mounted: str, wanted: str, options: tuple[str, ...]) -> bool:
-    """Return whether two hosts are the same. The options of a mount contain the address that it uses."""
+    """Return whether two hosts are the same. A mount's options contain the address that it uses."""
     if mounted == wanted:
         return True
     used = {option.removeprefix("addr=") for option in options if option.startswith("addr=")}
@@ -137,7 +137,7 @@ def _addresses(host: str) -> set[str]:
 
 
 def _is_own(host: str) -> bool:
-    """Return whether this machine has an address of a host."""
+    """Return whether one of a host's addresses belongs to this machine."""
     for address in _addresses(host):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:

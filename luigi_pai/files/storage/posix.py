@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from luigi_pai.files.volume import FileStatus
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-"""Flags to create a file, and to fail if the name is already in use."""
+"""Flags that create a file, and fail if the name is already in use."""
 READ_BY_ALL, ENTERED_BY_ALL, SHARED = 0o644, 0o755, 0o1777
-"""The modes of a file, of a folder, and of a folder in which all users create files."""
+"""The modes for a file, for a folder, and for a folder in which all users create files."""
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _NO_MODES = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -29,10 +29,10 @@ _PART = 4 * 1024 * 1024  # bytes per read when a whole file is read
 
 
 class OpenedFile(io.FileIO):
-    """A file of a storage, open for reading. Like a file on HDFS, it is closed when it is garbage-collected.
+    """A file on a storage, open for reading. Like a file on HDFS, it is closed when it is garbage-collected.
 
     Each read is passed to ``call``. The bytes are copied afterwards, because a read that hangs may still
-    write to its buffer when its caller is no longer waiting.
+    write to its buffer when the caller is no longer waiting.
     """
 
     def __init__(self, place: str, call: Callable[[Callable[[], bytes]], bytes]) -> None:
@@ -62,7 +62,7 @@ class OpenedFile(io.FileIO):
 
 
 def open_to_read(place: str, flags: int = 0) -> int:
-    """Return a descriptor; raise OSError for anything but a file: a pipe or device could block readers."""
+    """Return a descriptor; raise OSError if it is not a file, since a pipe or device could block readers."""
     descriptor = os.open(place, flags | os.O_RDONLY | os.O_NONBLOCK)
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
@@ -81,7 +81,7 @@ def write_all(file: io.FileIO, data: bytes) -> None:
 
 
 def allow(place: str | int, mode: int) -> None:
-    """Add mode bits that the umask may have removed. Files of other users or without modes are ignored."""
+    """Add mode bits that the umask may have removed. Ignores other users' files and files without modes."""
     found = stat.S_IMODE(os.stat(place).st_mode)  # noqa: PTH116  it may be a descriptor
     if found & mode != mode:
         try:
@@ -92,10 +92,10 @@ def allow(place: str | int, mode: int) -> None:
 
 
 def look_again(folder: str, root: str) -> None:
-    """Open a folder, so that an NFS client asks the server again for entries that seemed to be missing.
+    """Open a folder, so that an NFS client asks the server again about entries that seemed to be missing.
 
     Raises:
-        OSError: There is no such folder.
+        OSError: The folder does not exist.
     """
     try:
         os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
@@ -118,9 +118,9 @@ def is_in_circle(link: str) -> bool:
 
 
 def rename_new(source: str, goal: str) -> bool:
-    """Rename to a path that does not exist, in one step; return False if it exists.
+    """Atomically rename to a path that does not exist; return False if it exists.
 
-    Several empty folders may all be renamed to ``goal``.
+    If several empty folders are renamed to ``goal``, all of these renames may succeed.
     """
     found = os.lstat(source)
     if stat.S_ISDIR(found.st_mode):
@@ -160,8 +160,8 @@ def _link(source: str, goal: str, before: os.stat_result) -> bool:
 def _has_linked(source: str, goal: str, before: os.stat_result) -> bool:
     """Return whether a link was created although the NFS client reports that it already exists.
 
-    The client does so if it has repeated the request. In this case, the file has one more name. The file is
-    opened, which makes the client ask the server.
+    The client reports this if it sent the request twice. If the first request created the link, the file has
+    an extra hard link. Open the file first, so that the client asks the server for the current link count.
     """
     with contextlib.suppress(OSError):
         descriptor = open_to_read(source, os.O_NOFOLLOW)
@@ -188,7 +188,7 @@ def _rename_without_links(source: str, goal: str) -> bool:
 
 
 def _sync(folder: str) -> None:
-    """Wait until the names in a folder are on the disk, if the file system supports this."""
+    """Wait until a folder's entries are on the disk, if the file system supports this."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -214,7 +214,7 @@ def file_status_of(name: str, found: os.stat_result) -> FileStatus:
 
 @functools.cache
 def name_of(look_up: Callable[[int], Any], number: int) -> str:
-    """Return the name of a user or group; the number if this machine has no such user or group."""
+    """Return the name of a user or group, or the number if this machine has no such user or group."""
     try:
         return str(look_up(number)[0])
     except KeyError:

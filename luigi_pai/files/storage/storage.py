@@ -1,4 +1,4 @@
-"""Storage: a Luigi file system for a storage of the cluster."""
+"""Storage: a Luigi file system for a cluster storage."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _MOUNTED = {"nfs": "nfs", "samba": "cifs", "azureFile": "cifs"}
 
 
 class Storage(FileSystem):
-    """A storage of the cluster that is mounted both in containers and on this machine.
+    """A cluster storage that is mounted both in containers and on this machine.
 
     Constructing a Storage makes no network requests.
 
     Args:
         name: The storage's name on the cluster.
         path: The storage's folder on this machine, with the files that containers see. If None, the storage's
-            source is requested from the cluster and searched for in the mounts of this machine.
-        mount_path: The path at which containers mount it.
-        cluster: The NAME of the [OpenPai:NAME] that has the storage. If None, the cluster of
+            source is requested from the cluster and looked up in this machine's mounts.
+        mount_path: The path where containers mount the storage.
+        cluster: The NAME of the [OpenPai:NAME] section whose cluster has the storage. If None, the cluster of
             ``OpenPai.current()`` is used.
-        timeout: Seconds that an operation on the mount may take before an error is raised.
+        timeout: How long an operation on the mount may take before it raises an error, in seconds.
     """
 
     is_mounted = True
@@ -64,7 +64,7 @@ class Storage(FileSystem):
 
     @classmethod
     def from_config(cls, cluster: str | None = None) -> Self:
-        """Return the storage of a cluster in luigi.cfg, whose ``storage`` must be set.
+        """Return the storage of a cluster in luigi.cfg; its ``storage`` setting must be set.
 
         Args:
             cluster: The NAME of [OpenPai:NAME]. If None, the cluster of ``OpenPai.current()`` is used.
@@ -85,7 +85,7 @@ class Storage(FileSystem):
         return f"{type(self).__name__}({self.name!r}, {self.path!r})"
 
     def at(self, path: str) -> tuple[MountedVolume, str]:
-        """Return the volume of a path and the path on it.
+        """Return a path's volume and its path on that volume.
 
         Raises:
             HdfsError: The path is not on this storage.
@@ -99,7 +99,7 @@ class Storage(FileSystem):
         self._place(path)
 
     def check_writable(self, path: str) -> Sequence[str]:
-        """Raise ConfigError if a job cannot use a path, or the storage is read-only there or here."""
+        """Raise ConfigError if a job cannot use a path, or if the storage is read-only there or here."""
         storage = OpenPai.current(self._cluster).cluster().storage
         with contextlib.suppress(PaiApiError, HdfsError):  # the next use of the storage waits for it
             if storage is not None:
@@ -112,8 +112,7 @@ class Storage(FileSystem):
             place = storage_path(path, self.mount_path, volume.root)
             if place != self._place(path):
                 raise ConfigError(
-                    f"{path} is a path of this machine, which containers do not have: write "
-                    f"$PAI_DEFAULT_FS_URI{place}"
+                    f"{path} exists only on this machine, not in containers: write $PAI_DEFAULT_FS_URI{place}"
                 )
             if self.path and storage is not None and is_on_own_disk(volume.root, storage.facts().source):
                 message = (
@@ -152,9 +151,9 @@ class Storage(FileSystem):
 
 @functools.cache
 def _mounted(facts: StorageFacts, cluster_url: str) -> str | None:
-    """Return the folder at which this machine mounts a storage; None if it does not.
+    """Return the folder where this machine mounts a storage; None if it does not.
 
-    The mounts are searched only once. After that, ``MountedVolume`` checks that it is still mounted.
+    The mounts are searched only once. After that, ``MountedVolume`` checks that the storage is still mounted.
     """
     found = find_mounted(facts.source) or on_this_machine(facts.source, cluster_url)
     if found is None:

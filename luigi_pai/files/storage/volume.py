@@ -1,4 +1,4 @@
-"""MountedVolume: the files of a storage that is mounted on this machine."""
+"""MountedVolume: the files on a storage that is mounted on this machine."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from luigi_pai.files.volume import FileStatus
 
 _BUFFER = 256 * 1024  # bytes
-_TRIES = 50  # to create a folder of temporary files, which others remove as soon as it is empty
+_TRIES = 50  # to create the folder for temporary files, which others remove as soon as it is empty
 _SYNC_AFTER = 32  # parts of a file, of 1 MiB each: sending the unsynced parts must take less than ``timeout``
 
 
 class MountedVolume(MountPoint):
-    """A storage of the cluster, accessed through its mount on this machine.
+    """A cluster storage, accessed through its mount on this machine.
 
-    Names are created with ``link`` and ``rename``, which an NFS or SMB server executes in one step, and for
-    only one of several clients. If the file system has no links, the name is created exclusively and then
-    replaced, so the file is empty for a moment. When a method returns, the data are on the server.
+    Names are created with ``link`` and ``rename``. An NFS or SMB server executes these atomically, and for
+    only one of several clients. If the file system does not support links, the name is created exclusively
+    and then replaced, so the file is empty for a moment. When a method returns, the data is on the server.
     """
 
     keeps_modes = True
@@ -65,8 +65,8 @@ class MountedVolume(MountPoint):
     def list_status(self, path: str) -> list[FileStatus]:
         """Return the FileStatus of each entry of a folder; for a file, its FileStatus with an empty name.
 
-        For a link, the FileStatus is that of its target. If the target does not exist, is outside of the
-        storage, or is a folder that contains the link, its type is ``SYMLINK``.
+        For a link, returns its target's FileStatus. If the target does not exist, is outside the storage, or
+        is a folder that contains the link, the type is ``SYMLINK``.
         """
 
         def list_all(place: str) -> list[FileStatus]:
@@ -80,7 +80,7 @@ class MountedVolume(MountPoint):
         return self._look("LISTSTATUS", path, list_all)
 
     def count(self, path: str) -> tuple[int, int, int]:
-        """Return how many bytes, folders and files a path and its content have; a folder counts itself."""
+        """Return the number of bytes, folders and files at and below a path; a folder counts itself."""
         top = self.file_status(path)
         found = [top, *(status for _, status in self.walk(path))] if top["type"] == "DIRECTORY" else [top]
         folders = sum(status["type"] == "DIRECTORY" for status in found)
@@ -105,9 +105,9 @@ class MountedVolume(MountPoint):
 
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
         """Write a new file; create its folder if it is missing; raise an error if the file exists."""
-        if isinstance(data, bytes):  # in one call, which may be completed after its timeout
+        if isinstance(data, bytes):  # in one call, which may still complete after its timeout
             self._do("CREATE", path, lambda: self._write(path, [data], lambda step: step()))
-        else:  # one call a part, because reading the parts may take long
+        else:  # one call per part, because reading the parts may take long
             self._write(path, data, functools.partial(self._do, "CREATE", path))
 
     def _write(self, path: str, parts: Iterable[bytes], call: Callable[[Callable[[], Any]], Any]) -> None:
@@ -135,7 +135,7 @@ class MountedVolume(MountPoint):
             raise
 
     def _create(self, path: str) -> io.FileIO:
-        """Create a file. If the caller has stopped waiting for it, the file is closed."""
+        """Create a file. If the caller is no longer waiting for it, close the file."""
 
         def opened(place: str, _flags: int) -> int:
             for _ in range(_TRIES):
@@ -164,7 +164,7 @@ class MountedVolume(MountPoint):
         self._do("MKDIRS", path, lambda: self._make_all(path))
 
     def share_folder(self, path: str) -> None:
-        """Create a folder in which all users may create files but not remove files of other users.
+        """Create a folder in which all users may create files but not remove other users' files.
 
         Containers run as root, which an NFS server may map to the user ``nobody``.
         """
@@ -178,7 +178,7 @@ class MountedVolume(MountPoint):
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete a path; return False if it did not exist. For a link, the target is not deleted.
 
-        With ``recursive``, each entry is deleted by a separate call, because all of them may take long.
+        With ``recursive``, a separate call deletes each entry, because deleting all of them may take long.
         """
 
         def delete() -> bool:
@@ -234,13 +234,13 @@ class MountedVolume(MountPoint):
         self._do("SETOWNER", path, lambda: change(self._inside(path), owner, group))
 
     def _listed(self, entry: os.DirEntry[str]) -> FileStatus | None:
-        """Return the FileStatus of an entry; None if another process has just removed it."""
+        """Return an entry's FileStatus; None if another process has just removed the entry."""
         try:
             found = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return None
         if stat.S_ISLNK(found.st_mode):
-            with contextlib.suppress(OSError):  # its target does not exist, or is outside of the storage
+            with contextlib.suppress(OSError):  # its target does not exist, or is outside the storage
                 self._inside(entry.path[len(self.root) :])
                 target = entry.stat()
                 found = found if is_in_circle(entry.path) else target
@@ -269,14 +269,14 @@ class MountedVolume(MountPoint):
 
 
 def _finish(file: io.FileIO) -> None:
-    """Allow other users to read a new file, and wait until its data are on the server."""
+    """Allow other users to read a new file, and wait until its data is on the server."""
     allow(file.fileno(), READ_BY_ALL)
     os.fsync(file.fileno())
     file.close()
 
 
 def _replace(source: str, goal: str) -> None:
-    """Rename, replacing a file. A folder is never replaced, not even an empty folder by another folder."""
+    """Rename, replacing a file. Never replaces a folder, not even an empty one with another folder."""
     if os.path.isdir(goal) and not os.path.islink(goal):  # noqa: PTH112, PTH114
         raise OSError(errno.EINVAL, f"{goal} is a folder")
     os.replace(source, goal)  # noqa: PTH105

@@ -221,7 +221,7 @@ def test_unmounted_meanwhile(root, monkeypatch):
     written(fs, "/f")
     moved(fs.at("/")[0])
     for work in calls("unmounted").values():
-        with pytest.raises(HdfsUnreachable, match=rf"it is not mounted at {root} any more; check") as caught:
+        with pytest.raises(HdfsUnreachable, match=rf"it is no longer mounted at {root}; check") as caught:
             Player(fs).call(work)
         assert caught.value.transient
     assert sorted(place.name for place in root.iterdir()) == ["f"]
