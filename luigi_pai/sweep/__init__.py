@@ -1,1 +1,1 @@
-"""Sweeps: run many tasks, such as one class with many parameter values, as jobs, and tabulate the results."""
+"""Sweeps: run many tasks as jobs, such as one class with many parameter values, and tabulate the results."""

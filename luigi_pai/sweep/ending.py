@@ -1,4 +1,4 @@
-"""The ends of points: ends are recorded; ``keep()`` prunes points, and a message stops them."""
+"""Ends points: records their outcomes, prunes points with ``keep()``, and stops them on a message."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_LONGEST = 300  # maximum number of characters of a log's last line in the reason of a failed job
-_REPORTS_EVERY = 10.0  # seconds between two reads of the reports of a job; containers send them every 10 s
-_SLICE = 0.5  # maximum time in seconds to read reports before the sweep does other work
-_MESSAGE_WITHIN = 30.0  # time in seconds for the requests after the message ``stop``
+_LONGEST = 300  # how many characters of a log's last line the reason for a failed job may contain
+_REPORTS_EVERY = 10.0  # seconds between two reads of a job's reports; containers send them every 10 s
+_SLICE = 0.5  # how long to read reports, in seconds, before the sweep does other work
+_MESSAGE_WITHIN = 30.0  # time limit in seconds for the requests after the message ``stop``
 
 
 @dataclass(slots=True, eq=False)
 class Ending:
-    """The end of a submission of a point.
+    """The end of one of a point's submissions.
 
     Attributes:
         job: The job that ran the submission.
         point: The point.
         entry: The submission, with its status before ``update``.
-        update: The update that reported the end of the submission.
-        error: The error of ``record()``, which makes the point fail. An HdfsError is only logged.
+        update: The update that reported the submission's end.
+        error: The error from ``record()``, which makes the point fail. An HdfsError is only logged.
         unrecorded: Whether the end could not be recorded in the output folder.
     """
 
@@ -65,7 +65,7 @@ class Ending:
 
     @property
     def is_news(self) -> bool:
-        """Whether this process has submitted the job, or has seen it before it finished."""
+        """Whether this process submitted the job, or saw it before it finished."""
         return self.entry.posted or not self.entry.known.finished
 
     def record(self, retry: Retry) -> None:
@@ -82,7 +82,7 @@ class Ending:
             self.error = error
 
     def ended(self) -> Ended:
-        """Trigger the event of the end, and return the end of the point."""
+        """Trigger the event for the end, and return the point's end."""
         status, point, work = self.update.status, self.point, self.point.work
         start_ms, seconds = status.launched_ms or point.started_ms, None
         if start_ms is not None and status.completed_ms is not None:
@@ -109,7 +109,7 @@ class Ending:
 
 
 class Recorder:
-    """Records the ends of points, and their start times if the server does not send them.
+    """Records how points end, and when they started if the server does not send the start time.
 
     Attributes:
         seen: Running points, with their statuses, whose start times will be recorded.
@@ -128,13 +128,13 @@ class Recorder:
         return [] if self._future is None else [self._future]
 
     def add(self, ended: Iterable[Ending]) -> None:
-        """Add ends, which the next step records."""
+        """Add ends for the next step to record."""
         todo = list(ended)
         self._endings += todo
         self._unrecorded.update(ending.job for ending in todo)
 
     def has(self, job: Submission) -> bool:
-        """Return whether a job has points whose ends are not recorded yet."""
+        """Return whether a job has points whose ends have not been recorded yet."""
         return job in self._unrecorded
 
     def step(self) -> list[Ending]:
@@ -160,7 +160,7 @@ class Recorder:
 
 
 def endings(job: Submission, update: Update, kept: Sequence[Point]) -> Iterator[Ending]:
-    """Yield an end for each finished point; if the job has finished, for each point without an end.
+    """Yield an end for each finished point or, if the job has finished, for each point without an end.
 
     ``job.status`` must still be the status before ``update``. Failed points in ``kept`` get their ends only
     when the job finishes, so that they can be submitted again in one job.
@@ -179,7 +179,7 @@ def endings(job: Submission, update: Update, kept: Sequence[Point]) -> Iterator[
 
 
 def announce(job: Submission) -> None:
-    """Trigger the events of the points of a job that was submitted or taken over."""
+    """Trigger the events for a job's points after the job was submitted or taken over."""
     event = PaiEvent.SUBMITTED if job.posted else PaiEvent.TAKEN_OVER
     for point, status in job.statuses(job.status):
         if isinstance(point, Point) and (job.posted or not status.finished):
@@ -187,7 +187,7 @@ def announce(job: Submission) -> None:
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:
-    """Return the reason of a job's failure as one line: its end, and its log's last line or the cause."""
+    """Return why a job failed, on one line: how it ended, and its log's last line or the cause."""
     if update.missed is not None:
         return f"{update.missed.value}: it was stopped, because it took longer"
     end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
@@ -197,7 +197,7 @@ def _reason(error: PaiJobFailed, update: Update) -> str:
 
 @dataclass(eq=False)
 class Pruning:
-    """Calls ``keep`` with the reports of running jobs, except arrays. Stops a job if ``keep`` returns False.
+    """Calls ``keep`` with running jobs' reports, except for arrays. Stops a job if ``keep`` returns False.
 
     The journal records pruned points before their jobs are stopped. Without ``keep``, no reports are read. If
     ``keep`` raises an error, ``failed_code`` is called with the error's message and the point.
@@ -210,10 +210,10 @@ class Pruning:
     _due: dict[Submission, float] = field(default_factory=dict, init=False)
 
     def watch(self, job: Submission, status: JobStatus) -> None:
-        """Watch a job. If an earlier, killed run has already pruned its point, ``step()`` stops the job."""
+        """Watch a job. If an earlier, killed run already pruned its point, ``step()`` stops the job."""
         now = self.clock.monotonic()
         point = job.members[0] if job.members else None
-        # a sweep without keep() stops nothing, even if its journal has pruned points
+        # a sweep without keep() stops nothing, even if its journal contains pruned points
         if job.is_array or self.keep is None or not isinstance(point, Point):
             return
         if point.record.pruned:
@@ -226,11 +226,11 @@ class Pruning:
         self._due.pop(job, None)
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has work to do; infinity if there is none."""
+        """Return how long until ``step()`` has work to do, in seconds; infinity if there is none."""
         return max(0.0, min(self._due.values(), default=math.inf) - self.clock.monotonic())
 
     def step(self) -> None:
-        """Call ``keep`` with the due reports, and stop the jobs for which it returns False."""
+        """Call ``keep`` with the reports that are due, and stop the jobs for which it returns False."""
         now = self.clock.monotonic()
         for job in [job for job, due in self._due.items() if due <= now]:
             if self.clock.monotonic() > now + _SLICE:
@@ -262,14 +262,14 @@ class Pruning:
 def stopped_by_message(watched: Sequence[Submission], in_flight: Sequence[Submission]) -> str:
     """Ask the server to stop the watched jobs, and return a summary.
 
-    The other jobs in ``in_flight`` are being submitted, and are stopped when the server has them.
+    The other jobs in ``in_flight`` are being submitted. They are stopped once the server has them.
     """
     names = {job.name for job in watched}
     starting = [job for job in in_flight if job.name not in names]
     stopping, problems = stop_jobs(watched, _MESSAGE_WITHIN)
     summary = f"{counted(len(stopping), 'job')} asked to stop"
     if problems:
-        summary += f"; {len(watched) - len(stopping)} could not be: {first_line(problems[0])}"
+        summary += f"; {len(watched) - len(stopping)} could not be asked: {first_line(problems[0])}"
     if starting:
         summary += f"; stopped once the server has accepted them: {counted(len(starting), 'job')}"
     return summary

@@ -1,4 +1,4 @@
-"""Engine: starts the points of a sweep as places become free, and watches their jobs until they finish."""
+"""Engine: starts a sweep's points as slots become free, and watches their jobs until they finish."""
 
 from __future__ import annotations
 
@@ -38,23 +38,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_SLICE = 0.5  # maximum time in seconds to draw points before the running jobs are looked up again
-_LONGEST_WAIT = 0.05  # time in seconds to wait for a thread before other work
+_SLICE = 0.5  # how long to draw points, in seconds, before looking up the running jobs again
+_LONGEST_WAIT = 0.05  # how long to wait for a thread, in seconds, before doing other work
 
 
 class Engine:
-    """Runs the points of a sweep. ``step()`` does the work that is due; it waits at most 0.05 s for threads.
+    """Runs a sweep's points. ``step()`` does the work that is due, and waits at most 0.05 s for threads.
 
     Up to eight points or packs (see ``Pack`` and ``Outages``) are started at the same time, in threads.
     Submissions stay within the server's limit.
 
-    The limits may change at any time. ``patience`` is the time in seconds for which errors of files or of the
-    server are retried.
+    The limits may change at any time. ``patience`` is how long to retry file and server errors, in seconds.
 
     Attributes:
-        stopping: Whether no more jobs are started.
-        in_flight: The jobs that may wait or run on the server, from before their first post.
-        book: The book of the last started point's cluster; None before the first start.
+        stopping: Whether to start no more jobs.
+        in_flight: The jobs that may be waiting or running on the server, added before their first post.
+        book: The book for the cluster of the point started last; None before the first start.
     """
 
     def __init__(self, source: Source, clock: Clock, patience: float, keep: Keep | None = None) -> None:
@@ -78,21 +77,21 @@ class Engine:
 
     @property
     def done(self) -> bool:
-        """Whether no job is running, and no point is left to start."""
+        """Whether no job is running and no point is left to start."""
         if self._jobs or self._running:
             return False
         return self.stopping or not (self._packs or not self._source.exhausted)
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether more points failed than the tolerance allows; of ``max_points`` if a search continues."""
+        """Whether more points failed than the tolerance allows (of ``max_points`` if a search continues)."""
         total = self._source.total
         allowed = self._limits.failures(self._limits.max_points if total is None else total)
         return len(self._table.failed) > allowed
 
     @property
     def window(self) -> Window | None:
-        """The server's limit of submissions; None if it is unknown."""
+        """The server's limit on submissions; None if it is unknown."""
         return None if self.book is None else self.book.api.session.limits.window(Kind.SUBMIT)
 
     def watched(self) -> list[Submission]:
@@ -123,11 +122,11 @@ class Engine:
         return min([*(watcher.idle() for watcher in self._watchers.values()), self._pruning.idle()])
 
     def step(self) -> None:
-        """Start jobs for the free places, and look up the due jobs.
+        """Start jobs for the free slots, and look up the jobs that are due.
 
         Raises:
-            PaiError: the cluster cannot be reached, or refuses the user; running jobs continue.
-            ValueError: the search waits for the end of a point, but no point runs.
+            PaiError: the cluster cannot be reached, or rejects the user; running jobs continue.
+            ValueError: the search is waiting for a point to finish, but no point is running.
         """
         for key, watcher in self._watchers.items():
             for update in watcher.step():
@@ -142,7 +141,7 @@ class Engine:
     # starting
 
     def _may_start(self) -> bool:
-        """Return whether another job may be started now. If True, the source may still have no point."""
+        """Return whether another job may be started now. Even if True, the source may have no point left."""
         busy = len(self._packs.starting)
         is_full = busy >= min(self._outages.at_once, self._limits.places - len(self._jobs))
         if self.stopping or self.is_hopeless or is_full:
@@ -153,13 +152,13 @@ class Engine:
         return self._packs.next_due(is_drawn=self._source.exhausted or self._source.waits)
 
     def _held_for(self) -> float:
-        """Return the seconds until the next start, which the server's limit or an outage may delay."""
+        """Return how long until the next start, in seconds. The server's limit or an outage may delay it."""
         window = self.window
         held = window.ends_in if window is not None and window.left <= len(self._packs.starting) else 0.0
         return max(held, self._outages.wait())
 
     def _start(self) -> None:
-        """Handle the results of finished starts, and start more points."""
+        """Handle the results of completed starts, and start more points."""
         for pack in self._packs.started():
             self._handle_start(pack)
         end = self._clock.monotonic() + _SLICE
@@ -169,10 +168,10 @@ class Engine:
             self._packs.start(pack, self._starter.start)
         packs = self._packs
         if self._source.waits and not (self._jobs or packs.starting or packs or self._recorder.running):
-            raise ValueError("points() has yielded None to wait for a point, but no point is running")
+            raise ValueError("points() yielded None to wait for a point, but no point is running")
 
     def _next_points(self) -> list[Point]:
-        """Draw points for a job."""
+        """Draw the points for a job."""
         start, drawn, points = self._clock.monotonic(), list[Point](), list[Point]()
         try:
             for ended in self._source.drawn(drawn, self._limits.points_per_job):
@@ -192,7 +191,7 @@ class Engine:
         return points
 
     def _handle_start(self, pack: Pack) -> None:
-        """Handle the results of a start: continue with each point according to its result."""
+        """Handle the results of a start: decide what to do with each point, given its result."""
         try:
             results: Sequence[tuple[Point, Result]] = pack.future.result()
         except Exception as error:
@@ -200,7 +199,7 @@ class Engine:
                 return
             if isinstance(error, OF_ALL):
                 raise
-            results = [(point, error) for point in pack.points]  # the error concerns only these points
+            results = [(point, error) for point in pack.points]  # the error affects only these points
         else:
             self._outages.end()
         self._packs.look_up_again(point for point, result in results if result is None)
@@ -215,7 +214,7 @@ class Engine:
                 self._fail(point, result)
 
     def _retries(self, error: Exception, points: Sequence[Point], start: float) -> bool:
-        """Put points back after a transient error. Return False if there is no retry."""
+        """Put points back after a transient error; return False if they are not retried."""
         if not self._outages.retries(error, self.book, start):
             return False
         for point in points:
@@ -223,7 +222,7 @@ class Engine:
         return True
 
     def _fail(self, point: Point, error: Exception) -> None:
-        """End a point that cannot be started; if only the journal has the point, drop it."""
+        """End a point that cannot be started; if it exists only in the journal, drop it."""
         logger.debug("A point cannot be started", exc_info=error)
         reason = first_line(error) if isinstance(error, PaiError) else user_error(error)
         if isinstance(error, NotConfirmedError) or not point.proposed:
@@ -243,7 +242,7 @@ class Engine:
             self._end_all(job, Update(job.name, job.status, Outcome.ENDED))
             return
         known = self._jobs.get((key, job.name))
-        if known is not None and not known.is_over:  # the job is known through other points
+        if known is not None and not known.is_over:  # the job is already known from other points
             known.members += job.members
         else:
             self._jobs[key, job.name] = job
@@ -276,7 +275,7 @@ class Engine:
             self._end_all(job, update)
         elif isinstance(update.error, OF_ALL):
             raise update.error
-        else:  # its lookup is refused, so the end of the job is unknown
+        else:  # the server rejects its lookup, so how the job ended is unknown
             del self._jobs[key, update.name]
             for point in _points_of(job):
                 self._fail(point, update.error)
@@ -296,7 +295,7 @@ class Engine:
         self._free(job)
 
     def _record(self) -> None:
-        """Continue with the points whose ends are recorded; the journal gets their ends only now."""
+        """Continue with the points whose ends are recorded; only now do the ends go into the journal."""
         for ending in self._recorder.step():
             self._end(ending.ended())
             self._free(ending.job)
@@ -319,5 +318,5 @@ class Engine:
 
 
 def _points_of(job: Submission) -> list[Point]:
-    """Return the unfinished points of a job."""
+    """Return a job's unfinished points."""
     return [point for point in job.members if isinstance(point, Point)]

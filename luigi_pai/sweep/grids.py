@@ -19,7 +19,7 @@ _TRIES = 100  # sample() gives up after n * 100 random draws; a draw may repeat 
 
 
 def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
-    """Return a task for each combination of values; the values of the last parameter change fastest.
+    """Return a task for each combination of values; the last parameter's values change fastest.
 
     ``grid(Train, rate=[0.1, 0.01], batch=[16, 32])`` returns four tasks.
 
@@ -28,29 +28,29 @@ def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
         values: Parameter -> a list of its values.
 
     Raises:
-        TypeError: the values of a parameter are not a list, or the task has no such parameter.
+        TypeError: a parameter's values are not a list, or the task has no such parameter.
     """
     lists = _lists(values, task)
     return [task(**dict(zip(lists, point, strict=True))) for point in itertools.product(*lists.values())]
 
 
 def zipped(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
-    """Return a task with the first value of each parameter, a task with the second value of each, and so on.
+    """Return a task with each parameter's first value, a task with each parameter's second value, and so on.
 
     ``zipped(Train, rate=[0.1, 0.01], steps=[100, 1000])`` returns two tasks.
 
     Args:
         task: The class, or any function that returns a task.
-        values: Parameter -> a list of its values; all lists have the same length.
+        values: Parameter -> a list of its values. All lists must have the same length.
 
     Raises:
-        TypeError: the values of a parameter are not a list, or the task has no such parameter.
+        TypeError: a parameter's values are not a list, or the task has no such parameter.
         ValueError: the lists have different lengths.
     """
     lists = _lists(values, task)
     if len({len(each) for each in lists.values()}) > 1:
         counts = ", ".join(f"{name} has {len(each)}" for name, each in lists.items())
-        raise ValueError(f"zipped() needs equal numbers of values, but {counts}")
+        raise ValueError(f"zipped() needs lists of equal length, but {counts}")
     return [task(**dict(zip(lists, point, strict=True))) for point in zip(*lists.values(), strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""A sweep's limits on jobs, failures and attempts, and the time that a server's request limit costs."""
+"""A sweep's limits on jobs, failures and attempts, and the delay that a server's rate limit causes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HOUR = 3600.0
 _PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # values of points_per_job that ``pace`` may suggest
-_SOON = 1200.0  # seconds; ``pace`` suggests the smallest points_per_job that sends all points in this time
+_SOON = 1200.0  # seconds; ``pace`` suggests the smallest points_per_job that submits all points in this time
 
 
 LIMITS: Mapping[str, tuple[int, str]] = {
@@ -27,15 +27,15 @@ LIMITS: Mapping[str, tuple[int, str]] = {
     "points_per_job": (1, "a whole number from 1 on"),
     "max_points": (1, "a whole number from 1 on"),
 }
-"""Name of a limit of a sweep -> its smallest valid value, and a description of its valid values."""
+"""Name of a sweep's limit -> its smallest valid value, and a description of its valid values."""
 
 
 @dataclass
 class SweepLimits:
-    """The limits of a sweep, which ``PaiSweep`` describes.
+    """A sweep's limits; ``PaiSweep`` describes them.
 
     Attributes:
-        resource: reserved units of Luigi's resource ``pai``, one for each job; None if none are reserved.
+        resource: reserved units of Luigi's ``pai`` resource, one for each job; None if none are reserved.
     """
 
     parallel_jobs: int
@@ -47,11 +47,11 @@ class SweepLimits:
 
     @classmethod
     def from_sweep(cls, sweep: object) -> SweepLimits:
-        """Return the limits of a sweep, unchecked."""
+        """Return a sweep's limits, unchecked."""
         return cls(*(getattr(sweep, name) for name in LIMITS))
 
     def problems(self) -> list[Problem]:
-        """Return the problems of all values."""
+        """Return what is wrong with the values."""
         return [
             Problem(name, f"{value!r} is not {valid}")
             for name, (_, valid) in LIMITS.items()
@@ -60,24 +60,24 @@ class SweepLimits:
 
     @property
     def places(self) -> int:
-        """Number of jobs that may wait or run at once: the smaller of ``parallel_jobs`` and ``resource``."""
+        """How many jobs may wait or run at once: the smaller of ``parallel_jobs`` and ``resource``."""
         return self.parallel_jobs if self.resource is None else min(self.parallel_jobs, self.resource)
 
     def attempts(self, point: Point) -> int:
-        """Return how often a failing point is submitted: the larger ``max_attempts`` of sweep and task."""
+        """Return how often to submit a failing point: the larger ``max_attempts`` of sweep and task."""
         return max(self.max_attempts, point.max_attempts)
 
     def failures(self, points: int) -> int:
-        """Return the number of points that may fail."""
+        """Return how many points may fail."""
         if self.tolerance >= 1:
             return int(self.tolerance)
         return math.floor(round(self.tolerance * points, 6))  # 0.29 * 100 is 28.999999999999996
 
     def change(self, message: str) -> str:
-        """Change a limit according to a message such as ``parallel_jobs = 100``, and return a response.
+        """Apply a message that changes a limit, such as ``parallel_jobs = 100``, and return a response.
 
         Raises:
-            ValueError: the message does not name a limit, or its value is invalid; no limit is changed.
+            ValueError: the message does not name a limit, or the value is invalid; no limit is changed.
         """
         name, _, written = (part.strip() for part in message.partition("="))
         if name not in LIMITS:
@@ -108,7 +108,7 @@ def _is_valid(name: str, value: Any) -> bool:
 
 
 def seconds_to_submit(window: Window | None, jobs: int) -> float:
-    """Return the seconds until the last of this number of jobs can be submitted."""
+    """Return how long until the last of this many jobs can be submitted, in seconds."""
     if window is None or jobs <= window.left:
         return 0.0
     if not window.size:
@@ -117,7 +117,7 @@ def seconds_to_submit(window: Window | None, jobs: int) -> float:
 
 
 def pace(window: Window | None, points: int, points_per_job: int) -> str | None:
-    """Return a message about the delay by a server's limit of submissions; None if there is no delay."""
+    """Return a message about the delay that a server's submission limit causes; None if there is no delay."""
     jobs = math.ceil(points / points_per_job)
     if window is None or not window.size or jobs <= window.left:
         return None

@@ -1,4 +1,4 @@
-"""Packs: points of a sweep that are started together, with their start times and threads."""
+"""Packs: a sweep's points that are started together, with their start times and threads."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AT_ONCE = 8
-"""Maximum number of points or packs that are started at the same time."""
+"""Maximum number of points or packs to start at the same time."""
 
-_AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
-_GATHERED = 2.0  # seconds to find all points that are claimed for one array
+_AGAIN_AFTER = 1.0  # how long to wait, in seconds, before looking up points claimed by another process again
+_GATHERED = 2.0  # how long to look for all points that are claimed for one array, in seconds
 
 
 @dataclass(slots=True, eq=False)
@@ -37,9 +37,9 @@ class Pack:
         points: The points.
         name: The name of the array that the points are claimed for; empty if the array has no name yet. None
             if the points have not been looked up yet.
-        due: The start time in seconds of the monotonic clock; infinity if the pack waits for more points.
-        started_at: The time when the thread that starts the points was started.
-        future: Gets the results of this thread.
+        due: When to start, in seconds on the monotonic clock; infinity if the pack waits for more points.
+        started_at: When the thread that starts the points was started.
+        future: Receives the thread's results.
     """
 
     points: list[Point]
@@ -65,7 +65,7 @@ class Packs:
         """Return a pack to start, or None. An incomplete pack is due only if no more points can join it.
 
         Args:
-            is_drawn: Whether no point is left to draw.
+            is_drawn: Whether all points have been drawn.
         """
         now, packs = self._clock.monotonic(), self._packs
         due = next((pack for pack in packs if pack.due <= now), None)
@@ -87,19 +87,19 @@ class Packs:
         return started
 
     def idle(self) -> float:
-        """Return the seconds until a pack with a later start is due; infinity if there is none."""
+        """Return how long until a delayed pack is due, in seconds; infinity if there is none."""
         now = self._clock.monotonic()
         return min((pack.due - now for pack in self._packs if pack.due > now), default=math.inf)
 
     def look_up_again(self, points: Iterable[Point]) -> None:
-        """Look up points again after a moment, because another process has claimed them."""
+        """Schedule another lookup of points, because another process has claimed them."""
         if again := list(points):
             self._packs.append(Pack(again, due=self._clock.monotonic() + _AGAIN_AFTER))
 
     def add(self, point: Point, array: str | None) -> None:
         """Add a point to the pack of its array, or to the pack that waits for more points.
 
-        When the waiting pack is full, it is due now.
+        Once the waiting pack is full, it is due at once.
         """
         if array is not None:
             pack = next((each for each in self._packs if each.name == array), Pack([], array))
@@ -117,18 +117,18 @@ class Packs:
 
 
 class Outages:
-    """Limits the number of simultaneous starts, and the time of the next start, during outages.
+    """Limits how many points start at once, and delays the next start, during outages.
 
-    While the file system or the server does not respond, only one point or pack is started at a time, and
-    the pauses between these starts grow, so that an outage is logged only once. Errors are retried for
-    ``patience`` seconds.
+    While the file system or the server does not respond, only one point or pack is started at a time, with
+    growing pauses in between, so that an outage is logged only once. Errors are retried for ``patience``
+    seconds.
     """
 
     def __init__(self, patience: float, clock: Clock, sweep: str) -> None:
         self._patience = patience
         self._clock = clock
         self._retry = Retry(patience, clock, sweep)
-        self._is_proven = False  # whether the last start finished without a transient error
+        self._is_proven = False  # whether the last start completed without a transient error
         self._paused_until = -math.inf
 
     @property
@@ -137,16 +137,16 @@ class Outages:
         return AT_ONCE if self._is_proven else 1
 
     def wait(self) -> float:
-        """Return the seconds until the next start; 0 or less if it may start now."""
+        """Return how long until the next start, in seconds; 0 or less if it may start now."""
         return self._paused_until - self._clock.monotonic()
 
     def end(self) -> None:
-        """Record that a start has finished without a transient error."""
+        """Record that a start completed without a transient error."""
         self._is_proven = True
         self._retry.succeeded()
 
     def retries(self, error: Exception, book: Book | None, start: float) -> bool:
-        """Return whether starts continue after an error of a start from this time; if so, pause them."""
+        """Return whether to continue after an error in a start made at this time; if so, pause starts."""
         if book is None or not isinstance(error, (*TRANSIENT, HdfsError)):
             return False
         is_away = error.transient if isinstance(error, HdfsError) else book.api.session.answered
@@ -162,7 +162,7 @@ class Outages:
 
 
 def run_in_thread(act: Callable[[], T]) -> Future[T]:
-    """Call a function in its own thread. Neither the sweep nor the exit of the process waits for it."""
+    """Call a function in its own thread. Neither the sweep nor the exiting process waits for it."""
     future = Future[T]()
 
     def work() -> None:

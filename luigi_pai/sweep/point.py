@@ -1,4 +1,4 @@
-"""Point: a task of a sweep, its state in this run, and its description. Ended: the end of a point."""
+"""Point: a sweep's task, its state in this run, and its description. Ended: how a point ended."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Point(Member):
-    """A point of a sweep. As a member of a job, it has the attributes of ``Member`` from ``prepare()`` on.
+    """A sweep's point. As a member of a job, it has the attributes of ``Member`` after ``prepare()``.
 
     Attributes:
         task: The user's task.
-        name: The ``name`` of the task, which is also the name of its first submission.
+        name: The task's ``name``, which is also the name of its first submission.
         record: The point's state in the journal.
-        max_attempts: The setting ``max_attempts`` of the task.
-        handled: The number of the last failed submission that this run has decided to retry; 0 if there is
+        max_attempts: The task's ``max_attempts`` setting.
+        handled: The number of the last failed submission that this run decided to retry; 0 if there is
             none.
-        posted: The number of times that this run has submitted the point.
-        proposed: Whether ``points()`` has returned the task in this run. If False, only the journal of a
-            search has the point; it is looked up and watched, but never submitted.
-        untold: Tasks that a search has yielded for the point, and that were not passed to ``tell`` yet.
-        looked_up: The time of the last lookup in seconds of the monotonic clock; 0 before the first lookup.
+        posted: How many times this run submitted the point.
+        proposed: Whether ``points()`` returned the task in this run. If False, the point exists only in a
+            search's journal; it is looked up and watched, but never submitted.
+        untold: Tasks that a search yielded for the point, and that were not passed to ``tell`` yet.
+        looked_up: When the point was last looked up, in seconds on the monotonic clock; 0 before the first
+            lookup.
         started_ms: The start time that the server sends, in ms since 1970. If it sends none, the time of the
             first lookup that found the point running.
     """
@@ -56,10 +57,10 @@ class Point(Member):
     started_ms: int | None = None
 
     def prepare(self) -> None:
-        """Prepare the point to be looked up or submitted, with the current settings.
+        """Prepare the point for a lookup or a submission, using the current settings.
 
         Raises:
-            SpecError, ConfigError: the class of its task or a setting is invalid.
+            SpecError, ConfigError: its task's class or a setting is invalid.
         """
         self.work = TaskWork(self.task, single=False)
         self.evidence = Evidence(self.work)
@@ -74,7 +75,7 @@ class Point(Member):
     def is_final(self, number: int, limits: SweepLimits) -> bool:
         """Return whether a failed submission is the last allowed one.
 
-        It is also the last if this run has submitted the point that many times, even if the journal has
+        It is also the last one if this run submitted the point that many times, even if the journal contains
         fewer.
         """
         most = limits.attempts(self)
@@ -87,7 +88,7 @@ class Ended:
 
     Attributes:
         point: The point.
-        row: The point's row of the table; the result is added when the end is recorded.
+        row: The point's row in the table; the result is added when the end is recorded.
         may_retry: Whether another submission may succeed.
         number: The number of the finished submission; 0 if it is unknown.
         recorded: Whether the end is in the journal.
@@ -103,7 +104,7 @@ class Ended:
 
 
 def parameters_of(task: luigi.Task) -> dict[str, Any]:
-    """Return the significant public parameters of a task."""
+    """Return a task's significant public parameters."""
     return {
         name: getattr(task, name)
         for name, parameter in type(task).get_params()
@@ -120,7 +121,7 @@ def describe(task: object) -> str:
 
 
 def name_of(task: JobTask) -> str:
-    """Return the name of a point, or its task as a string if ``name`` raises an error."""
+    """Return a point's name, or its task as a string if ``name`` raises an error."""
     try:
         return str(task.name)  # type: ignore[attr-defined]  # of each subclass
     except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again

@@ -1,4 +1,4 @@
-"""Collects and validates the points of a sweep, also for shared jobs."""
+"""Collects and validates a sweep's points, including points that share jobs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LIKENESS = 0.85  # minimum similarity of a misspelled setting to a known one, s
 
 
 def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], list[str]]:
-    """Return the points of a sweep (none for a search), and warnings about their jobs. Nothing is sent.
+    """Return a sweep's points (none for a search), and warnings about their jobs. Sends nothing.
 
     Raises:
         SpecError: the sweep or a point is invalid; the error names all problems.
@@ -60,7 +60,7 @@ def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], l
     most = _most(limits.max_points)
     if len(listed) > most > 0:
         raise SpecError(sweep.name, [*problems, Problem("points", too_many_points(most))], "sweep")
-    invalid: dict[str, list[str]] = {}  # problem -> the points that have it
+    invalid: dict[str, list[str]] = {}  # problem -> the affected points
     if not (listed or sweep.is_search):
         invalid[_NONE] = ["points"]
     warnings: Counter[str] = Counter()
@@ -89,7 +89,7 @@ def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], l
 
 
 def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, list[Point]]:
-    """Validate a sweep and its points, also for shared jobs, and return its ``Best`` and its points.
+    """Validate a sweep and its points, including shared jobs; return the sweep's ``Best`` and points.
 
     Raises:
         SpecError, ConfigError: see ``checked_points`` and ``check_shared``.
@@ -109,7 +109,7 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
 
 
 def points_of(sweep: PaiSweep) -> list[Any]:
-    """Return the points of a sweep, at most ``max_points`` + 1; raise SpecError if ``points()`` failed."""
+    """Return a sweep's points, at most ``max_points`` + 1; raise SpecError if ``points()`` failed."""
     try:
         if isinstance(inspect.getattr_static(sweep, "points"), property):
             raise TypeError("is a property; remove @property")  # noqa: TRY301
@@ -133,7 +133,7 @@ def iterated(points: Callable[[], Any]) -> Iterator[Any]:
 
 
 def _problems(invalid: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """Yield the problems of points, from a dict of problem -> points with this problem."""
+    """Yield the problems, each with its points, from a dict of problem -> affected points."""
     for problem, whose in itertools.islice(invalid.items(), _MOST_LINES):
         others = f" and {len(whose) - 1} more" if len(whose) > 1 else ""
         yield Problem(f"{whose[0]}{others}", problem)
@@ -142,7 +142,7 @@ def _problems(invalid: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
 
 
 def check_job(task: Any) -> list[str]:
-    """Return warnings about the job of a point; raise ValueError or SpecError if it is invalid."""
+    """Return warnings about a point's job; raise ValueError or SpecError if the job is invalid."""
     if not isinstance(task, JobTask):
         kind = "the class itself, not an instance" if isinstance(task, type) else f"{type(task).__name__}"
         raise ValueError(f"is {kind}; a point is a PaiTask or PaiProtocolTask")  # noqa: TRY004  one of many
@@ -150,23 +150,23 @@ def check_job(task: Any) -> list[str]:
 
 
 def too_many_points(most: int) -> str:
-    """Return the problem of a sweep with more points than ``max_points``."""
+    """Return the problem for a sweep with more than ``max_points`` points."""
     return f"there are more than max_points = {most}; set max_points to a higher number if you mean it"
 
 
 def requirements_of(tasks: Iterable[Any]) -> list[luigi.Task]:
-    """Return the requirements of tasks, without duplicates."""
+    """Return the tasks' requirements, without duplicates."""
     required = (luigi.task.flatten(task.requires()) for task in tasks if isinstance(task, luigi.Task))
     return list(dict.fromkeys(itertools.chain.from_iterable(required)))
 
 
 def problem_texts(error: Exception) -> list[str]:
-    """Return the problems of an error, each as one line."""
+    """Return an error's problems, each on one line."""
     return [str(each) for each in error.problems] if isinstance(error, SpecError) else [user_error(error)]
 
 
 def _sweep_problems(sweep: PaiSweep, limits: SweepLimits) -> list[Problem]:
-    """Return the problems of a sweep's limits and attributes, including task settings and misspellings."""
+    """Return what is wrong with a sweep's limits and attributes, including task settings and misspellings."""
     users = users_classes(type(sweep))
     ours = {name for kind in set(type(sweep).__mro__).difference(users) for name in vars(kind)}
     of_tasks = {name for kind in users for name in vars(kind)} & vars(JobTask).keys() - ours
@@ -189,7 +189,7 @@ def _sweep_problems(sweep: PaiSweep, limits: SweepLimits) -> list[Problem]:
 
 
 def _uncallable(sweep: PaiSweep) -> Iterator[Problem]:
-    """Yield a problem if ``tell`` or ``keep`` does not take its arguments."""
+    """Yield a problem if ``tell`` or ``keep`` does not take the expected arguments."""
     for name, last in (("tell", "row"), ("keep", "reports")):
         try:
             inspect.signature(getattr(sweep, name)).bind(None, None)
@@ -198,10 +198,10 @@ def _uncallable(sweep: PaiSweep) -> Iterator[Problem]:
 
 
 def _best_of(sweep: PaiSweep) -> Best | None:
-    """Return the ``Best`` of a sweep, from ``best`` or from the only ``direction`` of a search."""
+    """Return a sweep's ``Best``, from ``best`` or from a search's only ``direction``."""
     if sweep.best is not None:
         return Best(sweep.best)
-    with contextlib.suppress(ValueError):  # _problems() of the search reports an invalid direction
+    with contextlib.suppress(ValueError):  # the search's _problems() reports an invalid direction
         return Best(getattr(sweep, "direction", ""))
     return None
 
@@ -210,7 +210,7 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     """Raise SpecError if a journal belongs to another sweep."""
     file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
-    # if ``other`` does not exist, the sweep's file was moved from there, or ``other`` is on another machine
+    # if ``other`` does not exist, the sweep's file was moved away, or ``other`` is on another machine
     is_moved = file.name == other.name and (file == other or not os.path.exists(other))  # noqa: PTH110  never raises
     if is_known or is_moved or not other.name or not file.name:
         return
@@ -222,9 +222,9 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
 
 
 def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
-    """Return the problem of a point with an incomplete requirement; None if it has no such requirement.
+    """Return the problem for a point with an incomplete requirement; None if there is no such requirement.
 
-    The checked requirements are added to ``known``: the id of a task -> whether it is complete.
+    The checked requirements are added to ``known``: task id -> whether the task is complete.
     """
     for required in requirements_of([task]):
         if required.task_id not in known:
@@ -235,7 +235,7 @@ def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
 
 
 def file_of(sweep: PaiSweep) -> str:
-    """Return the path of the file that defines a sweep; empty if there is no file."""
+    """Return the path of the file that defines a sweep; empty if there is none."""
     try:
         return str(Path(inspect.getfile(type(sweep))).resolve())
     except (TypeError, OSError):
@@ -243,9 +243,9 @@ def file_of(sweep: PaiSweep) -> str:
 
 
 def task_like(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
-    """Return a copy of a task, with the significant parameters of an event "asked".
+    """Return a copy of a task, with the significant parameters from an "asked" event.
 
-    All other parameters are copied, because the name of a point usually does not depend on them.
+    All other parameters are copied from the task, because a point's name usually does not depend on them.
     """
     significant = {name for name, parameter in type(like).get_params() if parameter.significant}
     current = like.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
@@ -255,14 +255,14 @@ def task_like(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
 
 
 def check_shared(name: str, points: Sequence[Point]) -> None:
-    """Check that the points of a sweep can be instances of the same job; nothing is sent.
+    """Check that a sweep's points can be instances of the same job. Sends nothing.
 
-    If the first job is a v1 job, a warning is logged for each field that is lost in the conversion to v2.
+    If the first job is a v1 job, a warning is logged for each field that the conversion to v2 drops.
 
     Raises:
         SpecError: a point cannot share a job, or shared fields differ. The message names the point and
             fields.
-        ConfigError: ``api_version`` of the cluster is v1, or the points are on several clusters.
+        ConfigError: the cluster's ``api_version`` is v1, or the points are on several clusters.
     """
     clusters = sorted({point.task.cluster or "" for point in points})
     if len(clusters) > 1:
@@ -285,11 +285,11 @@ def check_shared(name: str, points: Sequence[Point]) -> None:
 def check_cluster(book: Book) -> None:
     """Raise ConfigError if a cluster does not support jobs with several points. This may take a request."""
     if book.api.detector.detect() == "v1":
-        raise _no_arrays(f"{book.api.url} is an OpenPAI 0.7 to 0.14")
+        raise _no_arrays(f"{book.api.url} runs OpenPAI 0.7 to 0.14")
 
 
 def as_protocol(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:
-    """Return a job as a protocol; a v1 job is converted."""
+    """Return a job as a protocol, converting a v1 job."""
     if not isinstance(job, PaiJob):
         return Conversion(job, ())
     return settings.cluster().convert(job)
@@ -297,6 +297,6 @@ def as_protocol(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:
 
 def _no_arrays(why: str) -> ConfigError:
     return ConfigError(
-        "points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP, where the instances of a job end "
+        "points_per_job needs a cluster with OpenPAI 0.15 to 1.8 or LTP, where a job's instances end "
         f"independently, but {why}; {_LEAVE_OUT}"
     )

@@ -1,7 +1,7 @@
-"""SweepResults: the table of a sweep as a Luigi target.
+"""SweepResults: a sweep's table as a Luigi target.
 
-Its files are ``results.json``, ``results.csv`` and ``results.html``. ``results.json`` is the table of a sweep
-that has succeeded; ``results.partial.json`` is the table of a running or failed sweep::
+Its files are ``results.json``, ``results.csv`` and ``results.html``. ``results.json`` contains the table of a
+sweep that succeeded; ``results.partial.json`` contains the table of a running or failed sweep::
 
     {
       "summary": {"sweep": "study", "points": 1, "counts": {"SUCCEEDED": 1}, "complete": true,
@@ -39,15 +39,15 @@ _ON_CLUSTER = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI
 _FILE = "file://"
 _PARTIAL = "partial.json"
 _LARGEST = 500_000_000  # bytes of a table
-_MOST_SHOWN = 50  # maximum number of points that a notebook shows
+_MOST_SHOWN = 50  # how many points a notebook shows at most
 
 
 class SweepResults(luigi.Target):
-    """The table of a sweep in a folder. Constructing this object makes no requests.
+    """A sweep's table in a folder. Constructing this object makes no requests.
 
-    Each file is replaced atomically, so a reader finds either the old file or the new file. Only a successful
-    run writes ``results.json``. Until then, a run writes ``results.partial.json``, so a second run of the
-    sweep cannot replace a complete table with an incomplete table.
+    Each file is replaced atomically, so a reader finds either the old file or the new one. Only a successful
+    run writes ``results.json``. Until it succeeds, a run writes ``results.partial.json``, so a second run of
+    the sweep cannot replace a complete table with an incomplete one.
 
     Args:
         folder: A folder on the cluster's file system (``$PAI_DEFAULT_FS_URI/...``, ``hdfs://...`` or, on a
@@ -65,10 +65,10 @@ class SweepResults(luigi.Target):
         return self.folder
 
     def __iter__(self) -> NoReturn:
-        raise TypeError("the table of a sweep is not iterable; use rows(): for row in self.input().rows()")
+        raise TypeError("a sweep's table is not iterable; use rows(): for row in self.input().rows()")
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook, with a link to the page of each job."""
+        """Return the table for a notebook, with a link to each job's page."""
         try:
             sheet = self.read()
         except FileNotFoundError:
@@ -106,15 +106,14 @@ class SweepResults(luigi.Target):
         return self.complete_summary() is not None
 
     def complete_summary(self) -> Summary | None:
-        """Return the summary of the complete table, or None. It raises the same errors as ``exists()``."""
+        """Return the complete table's summary, or None. Raises the same errors as ``exists()``."""
         sheet = self._sheet("json")
         return None if sheet is None else sheet.summary
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the table; each is a dict of column -> value for a point.
+        """Return the table's rows; each is a dict of column -> value for a point.
 
-        Normally, this is the complete table. It is the partial table if there is no complete table, or if a
-        later run has written the partial table.
+        Reads the complete table, or the partial one if a later run wrote it or there is no complete table.
 
         Raises:
             FileNotFoundError: there is no table.
@@ -124,11 +123,11 @@ class SweepResults(luigi.Target):
         return list(map(_NamedColumns, self.read().rows))
 
     def summary(self) -> Summary:
-        """Return the summary of the sweep. This raises the same errors as ``rows()``."""
+        """Return the sweep's summary. Raises the same errors as ``rows()``."""
         return self.read().summary
 
     def read(self) -> Sheet:
-        """Return the whole table. This raises the same errors as ``rows()``."""
+        """Return the whole table. Raises the same errors as ``rows()``."""
         sheet, partial = self._sheet("json"), self._sheet(_PARTIAL)
         if partial is not None and (sheet is None or partial.summary.started_ms > sheet.summary.updated_ms):
             return partial
@@ -140,8 +139,8 @@ class SweepResults(luigi.Target):
         """Replace the table.
 
         Args:
-            rows: For each point, its significant public parameters, and its row.
-            summary: The summary of the sweep.
+            rows: For each point, its significant public parameters and its row.
+            summary: The sweep's summary.
 
         Raises:
             HdfsError: the file system failed.
@@ -181,14 +180,14 @@ class SweepResults(luigi.Target):
 
 
 class _NamedColumns(dict[str, Any]):
-    """A row of a table. Its KeyError suggests the nearest columns."""
+    """A row in a table. Its KeyError suggests the nearest columns."""
 
     def __missing__(self, column: str) -> Any:
         raise KeyError(f"no column {column!r}{nearest(str(column), self)}")
 
 
 def is_on_cluster(folder: str) -> bool:
-    """Return whether a folder is on the cluster's file system: on HDFS, or in the mounted storage of jobs."""
+    """Return whether a folder is on the cluster's file system: on HDFS, or in the storage that jobs mount."""
     if folder.startswith(_ON_CLUSTER):
         return True
     mount = OpenPai.current().storage_mount_path()

@@ -1,4 +1,4 @@
-"""The rows of a sweep's table, one for each point: columns, values, and the best row."""
+"""The rows in a sweep's table, one for each point: columns, values, and the best row."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 FIXED = ("state", "seconds", "job", "page", "error")
 """The columns that all tables have in common."""
 
-_MOST_VALUES = 100  # values in the result of a point
+_MOST_VALUES = 100  # values in a point's result
 _LONGEST_VALUE = 1000  # characters
-_LONGEST_WHERE = 100  # characters of the parameters of the best point
+_LONGEST_WHERE = 100  # characters of the best point's parameters
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The row of a point in the table, without its parameters. The journal stores rows of finished points.
+    """A point's row in the table, without its parameters. The journal stores finished points' rows.
 
     Attributes:
-        state: ``PENDING`` until it is submitted, then ``PRUNED``, ``RETRY_PENDING`` or the state of its job.
+        state: ``PENDING`` until it is submitted, then ``PRUNED``, ``RETRY_PENDING`` or its job's state.
         result: Name -> value; empty if there is no result.
-        seconds: The time from the start to the end of its job; None if unknown.
-        job: The name of the job of its latest submission; empty before the first submission.
-        page: The URL of the page of this job; empty until the point has finished.
-        error: One line with the reason of the point's failure, or the problem of its result; otherwise empty.
+        seconds: The time from its job's start to its end; None if unknown.
+        job: The name of its latest submission's job; empty before the first submission.
+        page: The URL of this job's page; empty until the point has finished.
+        error: One line saying why the point failed or what is wrong with its result; otherwise empty.
     """
 
     state: str
@@ -45,12 +45,12 @@ class Row:
 
     @property
     def is_good(self) -> bool:
-        """Whether the point has succeeded or was pruned."""
+        """Whether the point succeeded or was pruned."""
         return self.state in ("SUCCEEDED", "PRUNED")
 
 
 def flattened(rows: Iterable[tuple[Mapping[str, Any], Row]]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the columns of a table, and its rows as dicts of column -> JSON value.
+    """Return a table's columns, and its rows as dicts of column -> JSON value.
 
     Args:
         rows: For each point, its parameters and its row.
@@ -70,12 +70,12 @@ def flattened(rows: Iterable[tuple[Mapping[str, Any], Row]]) -> tuple[list[str],
 
 
 def _renamed(values: Mapping[str, Any], reserved: Container[str], prefix: str) -> dict[str, Any]:
-    """Return the columns of values; names that are already taken get a prefix."""
+    """Return values as columns; names that are already taken get a prefix."""
     return {f"{prefix}.{key}" if key in reserved else key: value for key, value in flat(values).items()}
 
 
 def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return values as column -> JSON value.
+    """Return values as a dict of column -> JSON value.
 
     Mappings become columns with dotted names; lists, NaN and infinities become JSON strings.
     """
@@ -91,18 +91,18 @@ def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value to the types of JSON: mappings, lists, strings, numbers, bools and None."""
+    """Convert a value to JSON types: mappings, lists, strings, numbers, bools and None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
-        value = value.item()  # a scalar of numpy or torch
+        value = value.item()  # a numpy or torch scalar
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
 def bounded(values: Mapping[Any, Any]) -> tuple[dict[str, Any], str]:
-    """Return the columns of a result that fit in a row, and a message that names the others, if any."""
+    """Return a result's columns that fit in a row, and a message that names the rest, if any."""
     columns = flat(values)
     fitting = [column for column, value in columns.items() if len(str(value)) <= _LONGEST_VALUE]
     kept = {column: columns[column] for column in fitting[:_MOST_VALUES]}
@@ -117,7 +117,7 @@ def bounded(values: Mapping[Any, Any]) -> tuple[dict[str, Any], str]:
 
 
 def shown_value(value: Any) -> str:
-    """Return a value of a row in readable form."""
+    """Return a row's value in readable form."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -157,7 +157,7 @@ class Best:
         """Add the row of a finished point.
 
         Args:
-            row: Column -> value, in the order of the table: the parameters, ``state``, the result.
+            row: Column -> value, in the table's order: the parameters, ``state``, the result.
         """
         if row["state"] != "SUCCEEDED":
             return
@@ -179,7 +179,7 @@ class Best:
         return -self.sign * row[self.column] if counts else math.inf
 
     def missing(self) -> str:
-        """Return a problem if points have results but no point has the column; otherwise an empty string."""
+        """Return a problem if there are results but none has the column; otherwise an empty string."""
         if self._value is not None or not self._results:
             return ""
         number = "a number in " if self._is_there else ""

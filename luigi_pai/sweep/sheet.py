@@ -1,4 +1,4 @@
-"""Sheet: the table of a sweep, and its files: results.json, results.csv, and results.html.
+"""Sheet: a sweep's table and its files, results.json, results.csv and results.html.
 
 The page includes its style and script, and loads nothing.
 """
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 _ASSETS = Path(__file__).parent / "assets"
 _LINKS = ("http://", "https://")
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # strings for the floats that JSON does not have
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # strings for the floats that JSON does not support
 _FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
-"""Matches before a string that a spreadsheet may run as a formula; some locales separate cells with ``;``."""
+"""Matches before a string that a spreadsheet may run as a formula; some locales split cells at ``;``."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of a sweep.
+    """A sweep's summary.
 
     Attributes:
-        sweep: The name of the sweep.
+        sweep: The sweep's name.
         points: The number of points.
-        complete: Whether the sweep has succeeded, so that its run no longer changes the table.
-        started_ms, updated_ms: The start of the sweep's run and the time of this summary, in ms since 1970
+        complete: Whether the sweep succeeded, so that its run no longer changes the table.
+        started_ms, updated_ms: When the sweep's run started and when this summary was made, in ms since 1970
             UTC.
         digest: A hash of the points' names, see ``points_digest``.
         best: The sweep's ``best``, such as ``max accuracy``; empty if it is not set.
@@ -69,11 +69,11 @@ def points_digest(names: Iterable[str]) -> str:
 
 
 class Sheet(NamedTuple):
-    """A table, as it is stored in ``results.json``.
+    """A table, as stored in ``results.json``.
 
     Attributes:
-        summary: The summary of the sweep.
-        columns: The columns in their order; the columns before ``state`` are parameters.
+        summary: The sweep's summary.
+        columns: The columns in order; the columns before ``state`` are parameters.
         rows: A dict of column -> JSON value for each point.
     """
 
@@ -83,7 +83,7 @@ class Sheet(NamedTuple):
 
     @classmethod
     def from_rows(cls, rows: Iterable[tuple[Mapping[str, Any], Row]], summary: Summary) -> Sheet:
-        """Return the table of points, each with its parameters and its row; ``summary`` gets the counts."""
+        """Return the table for points, each given as parameters and row; adds the counts to ``summary``."""
         columns, flat = flattened(rows)
         return cls(replace(summary, counts=dict(Counter(row["state"] for row in flat))), columns, flat)
 
@@ -101,13 +101,13 @@ class Sheet(NamedTuple):
         except (SpecError, ValueError, TypeError, KeyError, AttributeError):
             pass
         raise ValueError(
-            f"{path} is not the table of a sweep; remove the file, and run the sweep again: it collects the "
+            f"{path} is not a sweep's table; remove the file and run the sweep again, which collects the "
             "points again"
         )
 
     @property
     def parameters(self) -> list[str]:
-        """The columns of the parameters."""
+        """The parameters' columns."""
         return self.columns[: self.columns.index("state")]
 
     def varying(self) -> list[str]:
@@ -117,9 +117,9 @@ class Sheet(NamedTuple):
         return [name for name in self.parameters if len({str(row[name]) for row in self.rows}) > 1]
 
     def ranked(self) -> tuple[str, list[dict[str, Any]]]:
-        """Return the best point in words, and the rows with the best row first.
+        """Return a description of the best point, and the rows with the best row first.
 
-        If no best point is declared or found, the words are empty, and the rows keep their order.
+        If no best point is declared or found, the description is empty and the rows keep their order.
         """
         try:
             best = Best(self.summary.best)
@@ -138,7 +138,7 @@ class Sheet(NamedTuple):
         yield "\n]}\n"
 
     def csv_text(self) -> str:
-        """Return the table as CSV, in which no spreadsheet treats a cell as a formula."""
+        """Return the table as CSV, escaped so that no spreadsheet treats a cell as a formula."""
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(map(_csv_cell, self.columns))
@@ -147,10 +147,10 @@ class Sheet(NamedTuple):
         return buffer.getvalue()
 
     def page_parts(self) -> Iterator[str]:
-        """Yield the parts of the page: counts, a chart that a script draws, and a table that needs no script.
+        """Yield the parts of the page: counts, a chart drawn by a script, and a table that needs no script.
 
-        The first row of the table is the best point, if there is one. Parameters with the same value in all
-        rows are in the last columns.
+        The table's first row is the best point, if there is one. Parameters with the same value in all rows
+        are in the last columns.
         """
         summary, first = self.summary, self.varying()
         same = [column for column in self.parameters if column not in first]
@@ -186,7 +186,7 @@ class Sheet(NamedTuple):
 
 
 def _is_table(document: Any) -> bool:
-    """Return whether a JSON document is a table. If it is not, this function may also raise an error."""
+    """Return whether a JSON document is a table. May also raise an error if it is not."""
     summary, columns, rows = (document[key] for key in Sheet._fields)
     numbers = [summary[key] for key in ("points", "started_ms", "updated_ms")]
     return (
@@ -216,7 +216,7 @@ def _moment(milliseconds: int) -> str:
 
 
 def _page_head(column: str, best: str) -> str:
-    """Return the header of a column; the column of ``best`` also has the sort order of the rows."""
+    """Return a column's header; for the column of ``best``, the header includes the rows' sort order."""
     sorts = {f"max {column}": ' aria-sort="descending"', f"min {column}": ' aria-sort="ascending"'}
     return f'<th scope="col"{sorts.get(" ".join(best.split()), "")}>{escape(column)}</th>'
 

@@ -1,4 +1,4 @@
-"""Source: the points of a sweep, from a list or from a search that proposes points as other points run."""
+"""Source: a sweep's points, from a list or from a search that proposes points as other points run."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ _OTHERS = (
 
 
 class Source:
-    """Gives the engine the points of a sweep, from a list or from the generator of a search.
+    """Gives the engine a sweep's points, from a list or from a search's generator.
 
     A search is asked for a point when another job may start. Its generator yields None to wait until another
     point has finished. If it yields a task again, the task does not run again; ``tell`` gets the first run's
     row.
 
     ``drawn`` first yields the points that have submissions. A search repeats the proposals and ``tell`` calls
-    of earlier runs in the order of the journal. A recorded point that is not proposed again is recreated from
-    its parameters, so that its job is watched, and its row stays in the table. Because others may be able to
-    write the journal, such a point is never submitted, it must have a class whose tasks ``points()`` has
-    yielded in this run, and it is dropped if the server does not confirm it.
+    of earlier runs in the journal's order. A recorded point that is not proposed again is recreated from its
+    parameters, so that its job is watched and its row stays in the table. Because others may be able to write
+    the journal, such a point is never submitted. Its class must be one whose tasks ``points()`` yielded in
+    this run, and the point is dropped if the server does not confirm it.
 
     Attributes:
         limits, journal, table: The sweep's limits, journal and table.
-        points: All known points, in their order.
-        error: The error of the user's code that has ended a search; empty if there is none.
-        dropped: The names of dropped points, which are recorded but not proposed in this run -> the reasons.
+        points: All known points, in order.
+        error: The error in the user's code that ended a search; empty if there is none.
+        dropped: Name of a dropped point, which is recorded but not proposed in this run -> the reason.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Source:
         self._rows: dict[str, Mapping[str, Any]] = {}  # of the finished points
         self._yielded = 0
         self._waits, self._ended = False, not sweep.is_search
-        self._complete: dict[str, bool] = {}  # ids of tasks that points require -> whether they are complete
+        self._complete: dict[str, bool] = {}  # id of a task that points require -> whether it is complete
         for point in points:
             point.record = journal.record(point.name)
         if sweep.is_search:
@@ -95,7 +95,7 @@ class Source:
 
     @property
     def waits(self) -> bool:
-        """Whether a search waits for the end of a point before it proposes the next point."""
+        """Whether a search is waiting for a point to finish before it proposes the next one."""
         return self._waits and not self._again
 
     @property
@@ -113,7 +113,7 @@ class Source:
         self._again.append(point)
 
     def drawn(self, points: list[Point], most: int) -> Iterator[Ended]:
-        """Append up to ``most`` points to ``points``, and yield the ends of points that need no job.
+        """Append up to ``most`` points to ``points``, and yield ends for points that need no job.
 
         Raises:
             PaiError, OSError: the journal cannot be written, or a server is down. Put back the points
@@ -143,12 +143,12 @@ class Source:
             return Ended(point, Row("FAILED", error="; ".join(problem_texts(error))))
 
     def _ended_before(self, point: Point) -> Ended | None:
-        """Return the recorded end of a point from a list; None if it failed before it had a job."""
+        """Return the recorded end of a listed point; None if the point failed before it had a job."""
         ended = self.table.recorded_end(point)
         return ended if ended is not None and (ended.row.is_good or ended.row.job) else None
 
     def _checked(self, point: Point) -> Point | Ended:
-        """Record and check a point of a search; return it, or its end if it has finished or cannot run."""
+        """Record and check a search's point; return it, or its end if it has finished or cannot run."""
         if point.record.asked is None:
             task = point.task  # the event contains everything that ``_recreate`` needs
             parameters = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
@@ -161,7 +161,7 @@ class Source:
         return point
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Call ``tell`` of a search about a finished point, as often as the generator yielded the point."""
+        """Call a search's ``tell`` for a finished point, as often as the generator yielded the point."""
         if not self._sweep.is_search:
             return
         self._waits = False
@@ -185,7 +185,7 @@ class Source:
             self._fail(user_error(error, "tell()"))
 
     def _propose(self) -> Point | None:
-        """Return the next new point of the generator; None if it waits or has finished."""
+        """Return the generator's next new point; None if the generator waits or has finished."""
         while not (self._ended or self._waits):
             try:
                 task = next(self._tasks)
@@ -200,20 +200,20 @@ class Source:
         return None
 
     def _point_of(self, task: Any) -> Point | None:
-        """Return the point of a yielded task; None if it is already known, or if an error ends the search."""
+        """Return the point for a yielded task; None if it is already known or an error ends the search."""
         self._yielded += 1
         if self._yielded > self.limits.max_points:
             self._fail(too_many_points(self.limits.max_points))
             return None
         if not isinstance(task, JobTask):
-            self._fail(f"points() has yielded {describe(task)}, which is not a PaiTask or PaiProtocolTask")
+            self._fail(f"points() yielded {describe(task)}, which is not a PaiTask or PaiProtocolTask")
             return None
         name = name_of(task)
         if name in self._rows:
             self._tell(task, self._rows[name])
             return None
         known = self._by_name.get(name)
-        if known is not None and not known.proposed:  # from now on, the task of the journal is not used
+        if known is not None and not known.proposed:  # from now on, do not use the journal's task
             known.task, known.proposed, known.untold = task, True, []
         point = known or self._added(task, name)
         point.untold.append(task)
@@ -234,7 +234,7 @@ class Source:
     # after a kill
 
     def _replay(self) -> None:
-        """Repeat the proposals of points and the ``tell`` calls that the journal has recorded.
+        """Repeat the proposals and ``tell`` calls recorded in the journal.
 
         Recorded points that the generator does not propose are left out, so that they do not change the order
         of the others. They are recreated at the end, when the classes of the search's points are known.
@@ -264,7 +264,7 @@ class Source:
     def _proposed(self, tells: int, skipped: Container[str]) -> Point | None:
         """Return the generator's next point whose name is not in ``skipped``; None if it waits.
 
-        The generator may yield None before the point, once for each of the ``tells`` calls of ``tell``.
+        The generator may yield None before the point, once for each of the ``tells`` calls to ``tell``.
         """
         for _ in range(tells + 1):
             self._waits = False
@@ -287,7 +287,7 @@ class Source:
                 if made >= most:
                     raise ValueError("the search may not propose that many points")  # noqa: TRY301
                 if asked.family not in kinds:
-                    raise ValueError(f"points() has yielded no task of the class {asked.family:.50}")  # noqa: TRY301
+                    raise ValueError(f"points() yielded no task of the class {asked.family:.50}")  # noqa: TRY301
                 task = task_like(kinds[asked.family], asked.parameters)
                 if name_of(task) != name:
                     raise ValueError("its parameters result in another name")  # noqa: TRY301
@@ -298,7 +298,7 @@ class Source:
                 self._added(task, name, proposed=False).untold = [task]
 
     def drop(self, point: Point, why: str) -> None:
-        """Drop a recorded point that the cluster does not confirm, if it was not proposed meanwhile."""
+        """Drop a recorded point that the cluster does not confirm, unless it was proposed in the meantime."""
         self.table.progress.left(point.name)
         if point.proposed:
             self.put_back(point)

@@ -1,4 +1,4 @@
-"""Looks up points, and submits a point if needed, as the only point of a job or with others in an array.
+"""Looks up points, and submits those that need it, each in its own job or several in an array.
 
 The functions may run in any thread. They return a result for each point: the job that runs it, its row if it
 has finished, the decision to submit it, an error, or None to look it up again after a moment.
@@ -46,7 +46,7 @@ Result = Submission | Row | Submit | Exception | None
 
 
 class NotConfirmedError(PaiError):
-    """The cluster does not confirm a point that only the journal of a search contains."""
+    """The cluster does not confirm a point that exists only in a search's journal."""
 
 
 class Starter:
@@ -58,12 +58,12 @@ class Starter:
         self._submitter = Submitter(in_flight, journal, single=False)
 
     def start(self, pack: Pack) -> list[tuple[Point, Result]]:
-        """Look up the points of a pack; if they have been looked up, submit them in an array.
+        """Look up a pack's points; if they have already been looked up, submit them in an array.
 
         Raises:
             SpecError: the points differ in shared fields, or the array is too large; no job was sent.
             ConfigError: the cluster does not support arrays.
-            PaiError: the cluster cannot be reached or refuses the user; the message states whether an array
+            PaiError: the cluster cannot be reached or rejects the user; the message says whether an array
                 may have been submitted.
             HdfsError: the file system failed, but a retry may succeed.
         """
@@ -106,7 +106,7 @@ class Starter:
             self._journal.withdraw(point.name, entry.number)
         if decision.wait:
             return None
-        # a claimed job of a single point that has not arrived is sent again as it was recorded
+        # a claimed single-point job that has not reached the server is sent again as recorded
         is_again = bool(decision.reason) and entry is not None and entry.number == decision.number
         if decision.array is not None or (self._limits.points_per_job > 1 and not is_again):
             return decision
@@ -115,10 +115,10 @@ class Starter:
         return _counted(self._submitter.submit([point]).job)
 
     def _situation_of(self, point: Point) -> Situation:
-        """Return the situation of a point, for the decision. A recent list may replace its lookup."""
+        """Return a point's situation, for the decision. A recent job list may replace the lookup."""
         work, evidence = point.work, point.evidence
         evidence.noted = point.record.claim
-        # if the job is missing in the list by mistake, a 409 or a claim still prevents a second job
+        # if the list omits the job by mistake, a 409 or a claim still prevents a second job
         is_corrected = self._limits.points_per_job == 1 or evidence.is_durable
         is_first = not point.looked_up and point.record.claim is None
         is_new = is_first and work.book.is_unlisted(point.name, is_corrected=is_corrected)
@@ -136,8 +136,7 @@ class Starter:
         """Return whether a failed submission no longer counts, so that the point can be submitted again.
 
         It no longer counts if there is a later submission, if this run retries the failed submission, or if a
-        new run has given the point new attempts. Before this returns True, it reads the events of other
-        processes.
+        new run gave the point new attempts. Reads other processes' events before it returns True.
         """
         if point.posted >= self._limits.attempts(point):
             return False
@@ -150,7 +149,7 @@ class Starter:
         return True
 
     def _submit(self, pack: Pack) -> list[tuple[Point, Result]]:
-        """Submit an array of the points that can be claimed. All other points must be looked up again."""
+        """Submit an array with the points that can be claimed. All other points must be looked up again."""
         points, clock = pack.points, pack.points[0].work.book.api.clock
         if any(clock.monotonic() - point.looked_up > RECENT for point in points):
             return [(point, None) for point in points]
@@ -165,10 +164,10 @@ class Starter:
 
 
 class Tags:
-    """Adds tags to submitted jobs, in up to eight threads, so that they do not delay other points.
+    """Adds tags to submitted jobs, in up to eight threads, so that tagging does not delay other points.
 
     Attributes:
-        jobs: The submitted jobs without tags; they get the tags of their first points.
+        jobs: The submitted jobs without tags; each gets its first point's tags.
         running: The threads.
     """
 
@@ -184,17 +183,17 @@ class Tags:
 
 
 def _counted(job: Submission | None) -> Submission | None:
-    """Count the attempts of a posted job."""
+    """Count a posted job's attempts."""
     for point in () if job is None else job.members:
         point.posted += 1  # type: ignore[attr-defined]  # of points only
     return job
 
 
 def _confirmed(point: Point) -> Submission:
-    """Look up a point that only the journal contains, and return its job, which the user must have submitted.
+    """Look up a point that exists only in the journal; return its job, which the user must have submitted.
 
     Others may have written the journal, so its parameters are compared with the server's before they are
-    used: no file in an output folder is read or written if the stored job has another output folder.
+    used. If the stored job has another output folder, no file in an output folder is read or written.
 
     Raises:
         NotConfirmedError: there is no such job.
@@ -226,6 +225,6 @@ def _add_tags(job: Submission) -> None:
     try:
         takes_tags = job.book.remembered("takes tags", lambda: job.book.status(job.name).takes_tags)
     except PaiApiError as error:
-        logger.debug("Whether the cluster supports tags is unknown: %s", error)
+        logger.debug("Cannot find out whether the cluster supports tags: %s", error)
         return
     add_tags(api, replace(job.status, takes_tags=takes_tags), job.members[0].work.options.tags)

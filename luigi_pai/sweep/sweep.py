@@ -1,4 +1,4 @@
-"""PaiSweep: a Luigi task that runs many tasks of the user, and collects their results."""
+"""PaiSweep: a Luigi task that runs many of the user's tasks and collects their results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["PaiSweep", "default_folder"]
 
 _HASH = 10  # characters
-_PATIENCE = 2.0  # seconds for which complete() retries transient errors of files
+_PATIENCE = 2.0  # how long complete() retries transient file errors, in seconds
 _count = functools.partial(luigi.IntParameter, significant=False)
 
 
@@ -44,7 +44,7 @@ def default_folder(name: str) -> str:
 
 
 class PaiSweep(Task):
-    """Runs many tasks, called points, as jobs of one process, and collects their results in a table.
+    """Runs many tasks, called points, as jobs from one process, and collects their results in a table.
 
     Subclass it and define ``points``::
 
@@ -56,10 +56,10 @@ class PaiSweep(Task):
                 return grid(Train, rate=[0.1, 0.01, 0.001], batch=[16, 32])
 
     A point is the same task as outside a sweep, with the same submissions, completion flag, output and
-    ``complete()``. Each point has its own job, unless ``points_per_job`` is above 1. If a point has
-    succeeded, the next run of the sweep, or another sweep with the same point, does not run it again; if its
-    job is waiting or running, the run takes it over. ``output()`` is the table. The sweep is complete if all
-    points that ``points()`` returns have finished and are in the table, and no more failed than allowed.
+    ``complete()``. Each point has its own job, unless ``points_per_job`` is above 1. If a point succeeded,
+    the next run of the sweep, or another sweep with the same point, does not run it again. If its job is
+    waiting or running, the run takes it over. ``output()`` is the table. The sweep is complete if all points
+    that ``points()`` returns have finished and are in the table, and no more failed than allowed.
 
     A sweep that defines ``tell`` is a search. The ``points()`` of a search is a generator, which is asked for
     a point whenever another job may start.
@@ -73,19 +73,19 @@ class PaiSweep(Task):
         """
 
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:
-        """Receive the result of a point; a sweep that defines this method is a search.
+        """Receive a point's result; a sweep that defines this method is a search.
 
         Args:
             point: The task.
-            row: The task's row of the table: column -> value; ``state`` is SUCCEEDED, FAILED, STOPPED or
+            row: The task's row in the table: column -> value; ``state`` is SUCCEEDED, FAILED, STOPPED or
                 PRUNED.
         """
 
     def keep(self, point: Any, reports: list[dict[str, Any]]) -> bool:
-        """Return whether a point continues; define this method to stop poor points early.
+        """Return whether a point should continue; define this method to stop poor points early.
 
         It is called at most every 10 s while a point runs, if its job runs no other point and its containers
-        have sent reports. If it returns False, the job is stopped, and the row gets the state PRUNED, which
+        have sent reports. If it returns False, the job is stopped and the row gets the state PRUNED, which
         does not count as a failure.
 
         Args:
@@ -97,10 +97,9 @@ class PaiSweep(Task):
 
     @attribute
     def name(self) -> str:
-        """Name of the sweep, in the path of its folder and in its log lines.
+        """The sweep's name, used in its folder's path and in its log lines.
 
-        The default is the name of the class. If the sweep has significant Luigi parameters, a hash of them
-        is added.
+        The default is the class name. If the sweep has significant Luigi parameters, a hash of them is added.
         """
         parameters = self.to_str_params(only_significant=True)  # type: ignore[no-untyped-call]
         significant = {key: value for key, value in parameters.items() if key not in LIMITS}
@@ -111,12 +110,12 @@ class PaiSweep(Task):
 
     @attribute
     def best(self) -> str | None:
-        """``max COLUMN`` or ``min COLUMN``: the column by which the best point is logged; None for none."""
+        """``max COLUMN`` or ``min COLUMN``, which selects the point that is logged as the best; or None."""
         return None
 
     @attribute
     def results_dir(self) -> str | None:
-        """Folder of the table, on the cluster's file system or local.
+        """The table's folder, on the cluster's file system or local.
 
         The default is ``sweeps/NAME``, in ``$PAI_DEFAULT_FS_URI/user/USER`` if HDFS or a storage is
         configured, otherwise in the current folder.
@@ -168,7 +167,7 @@ class PaiSweep(Task):
         return shlex.quote(folder if "/" in folder else f"./{folder}")
 
     def requires(self) -> Any:
-        """Return the requirements of the points; none for a search, whose points are not known in advance."""
+        """Return the points' requirements; none for a search, whose points are not known in advance."""
         if self.is_search:
             return []
         from luigi_pai.sweep.points import requirements_of  # noqa: PLC0415  loads what only runs need
@@ -176,13 +175,13 @@ class PaiSweep(Task):
         return requirements_of(self.points() or ())
 
     def output(self) -> Any:
-        """Return the table, a ``SweepResults``; its ``rows()`` are dicts, column -> value."""
+        """Return the table, a ``SweepResults``; its ``rows()`` are dicts of column -> value."""
         return self.results
 
     def complete(self) -> bool:
         """Return whether all points have finished and are in the table, and no more failed than allowed.
 
-        A search is complete only if its last run has also succeeded and its ``points()`` has finished.
+        A search is complete only if its last run also succeeded and its ``points()`` has finished.
 
         Raises:
             SpecError: a limit, ``name`` or ``results_dir`` is invalid, or ``points()`` failed.
@@ -220,13 +219,13 @@ class PaiSweep(Task):
         return dict(summary.counts) == journal.counts(names)
 
     def run(self) -> None:
-        """Run the incomplete points, and collect the results of all points.
+        """Run the incomplete points, and collect all points' results.
 
         Raises:
             SpecError: the sweep or some of its points are invalid; no job was sent.
             ConfigError: a setting is invalid.
             PaiSweepFailed: more points failed than the tolerance allows, or the user's code failed.
-            PaiApiError: the cluster cannot be reached, or refuses the user; running jobs continue.
+            PaiApiError: the cluster cannot be reached, or rejects the user; running jobs continue.
             HdfsError, OSError: the journal or the table cannot be written.
         """
         from luigi_pai.sweep.sweep_run import SweepRun  # noqa: PLC0415  only runs need it
@@ -235,15 +234,15 @@ class PaiSweep(Task):
 
     @property
     def _budget(self) -> int:
-        """Number of points that a search proposes; 0 if unknown. If it is raised, the search continues."""
+        """How many points a search proposes; 0 if unknown. If you raise it, the search continues."""
         return 0
 
     def _note(self) -> Any:
-        """Return a search's changes since the last call, as JSON for the journal; None for no changes."""
+        """Return what changed in a search since the last call, as JSON for the journal; or None."""
 
     def _recall(self, notes: list[Any]) -> None:
-        """Restore a search from its notes in the journal. This is called before ``points()``."""
+        """Restore a search from its notes in the journal. Called before ``points()``."""
 
     def _problems(self) -> Iterable[Problem]:
-        """Return the problems of attributes that a subclass adds."""
+        """Return what is wrong with attributes that a subclass adds."""
         return ()

@@ -1,7 +1,7 @@
 """SweepRun: a run of a sweep.
 
-It validates the points, runs the engine, reports the progress to the log, a terminal or notebook, and Luigi's
-page, and responds to the messages of Luigi's scheduler.
+It validates the points, runs the engine, reports progress to the log, a terminal or notebook, and Luigi's
+page, and responds to messages from Luigi's scheduler.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _STOPPED_WITHIN = 4.5  # seconds for stopping jobs after a signal; before_signal
 _LEAST_PAUSE = 0.001  # shortest pause in seconds; not 0, because messages are read only during pauses
 _LOOKED_UP = "the next run of the sweep looks up each of them first"
 _NOTHING = "0 submits nothing, and without a luigid no message can change it; use 1 or more"
-_RESOURCE = "pai"  # the Luigi resource of which each job takes one unit
+_RESOURCE = "pai"  # the Luigi resource; each job takes one unit of it
 
 
 class SweepRun:
-    """A run of a sweep. It raises the errors of ``PaiSweep.run``, and ValueError for an invalid journal."""
+    """A run of a sweep. Raises the same errors as ``PaiSweep.run``, and ValueError for an invalid journal."""
 
     def __init__(self, sweep: PaiSweep) -> None:
         self._sweep = sweep
@@ -81,7 +81,7 @@ class SweepRun:
         self._reason = ""
 
     def _retry(self, act: Callable[[], object]) -> None:
-        """Call a function, and retry transient errors."""
+        """Call a function, retrying transient errors."""
         Retry(self._patience, self._clock).call(act)
 
     def execute(self) -> None:
@@ -106,15 +106,15 @@ class SweepRun:
                     check_signals()
                     idle = min(self._engine.idle(), self._table.idle(), self._progress.idle() or 1.0)
                     pause = max(idle, _LEAST_PAUSE)
-                    # a message of the scheduler ends the pause
+                    # a message from the scheduler ends the pause
                     next(responding(self._sweep, pause, self._clock, self._handle), None)
                     self._engine.step()
         except PaiApiError as error:
             self._save()
             raise error.extended(self._continuing()) from None
         except (KeyboardInterrupt, PaiSweepFailed):
-            # No _save(): before a KeyboardInterrupt, _killed() has written the table; a PaiSweepFailed means
-            # that another process runs this search now.
+            # No _save(): before a KeyboardInterrupt, _killed() wrote the table; a PaiSweepFailed means that
+            # another process now runs this search.
             raise
         except BaseException:
             self._save()
@@ -127,7 +127,7 @@ class SweepRun:
     # showing
 
     def _show(self) -> None:
-        """Show the progress in the log, on a terminal and on Luigi's page."""
+        """Show progress in the log, on a terminal and on Luigi's page."""
         left, per_job = self._source.left, self._limits.points_per_job
         window, total = self._engine.window, self._source.total
         if not self._pace_shown and (message := pace(window, left, per_job)) is not None:
@@ -150,7 +150,7 @@ class SweepRun:
             self._show_reason()
 
     def _draw(self) -> None:
-        """Draw the progress in a notebook; the log then has no progress lines."""
+        """Draw the progress in a notebook; the log then contains no progress lines."""
         if self._drawing is not None:
             total = self._source.total
             part = (self._progress.percentage(total) or 0) / 100
@@ -182,7 +182,7 @@ class SweepRun:
         return response
 
     def _change(self, message: str) -> str:
-        """Change a limit, and return a message about it; nothing is changed if this raises an error."""
+        """Change a limit, and return a message about it. If this raises an error, nothing changes."""
         changed, points, book = replace(self._limits), self._source.points, self._engine.book
         changed.change(message)
         if changed.points_per_job > self._limits.points_per_job == 1 and points:
@@ -194,7 +194,7 @@ class SweepRun:
     # signals
 
     def _killed(self) -> None:
-        """Stop as many jobs with ``on_kill = stop`` as the time allows, and log how many jobs continue."""
+        """Stop as many ``on_kill = stop`` jobs as time allows, and log how many jobs continue."""
         self._engine.in_flight.close()
         jobs = [job for job in self._engine.in_flight.jobs() if job.members]
         to_stop = [job for job in jobs if job.members[0].work.options["on_kill"] == "stop"]
@@ -204,7 +204,7 @@ class SweepRun:
         continuing = self._continuing(stopped)
         logger.warning("%s: interrupted: %s%s", self._name, stopping, continuing)
         with contextlib.suppress(PaiError, OSError):
-            # Not _save(), because if it records the end of the run, the next run retries all failed points.
+            # Not _save(): if it recorded the run as over, the next run would retry all failed points.
             self._table.write(complete=False)
 
     def _continuing(self, stopped: Sequence[Submission] = ()) -> str:
@@ -226,7 +226,7 @@ class SweepRun:
     # ending
 
     def _save(self) -> None:
-        """Write the journal and the rows, if possible."""
+        """Write the journal and the rows if possible."""
         with contextlib.suppress(PaiError, OSError):
             self._finish(complete=False)
 
@@ -236,7 +236,7 @@ class SweepRun:
         self._table.write(complete=complete)
 
     def _conclude(self) -> None:
-        """Write the table, and raise an error if the sweep has failed."""
+        """Write the table; raise an error if the sweep failed."""
         table, engine, error = self._table, self._engine, self._source.error
         if self._sweep.is_search:
             self._journal.check_newest()

@@ -1,4 +1,4 @@
-"""Table: builds the rows of a sweep from its journal, and writes them. Progress: shows them in one line."""
+"""Table: builds a sweep's rows from its journal, and writes them. Progress: sums them up in one line."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _EVERY = 5.0  # minimum seconds between two writes
-_SHARE = 0.05  # maximum share of the time that is spent on writing
+_SHARE = 0.05  # maximum share of time spent on writing
 _LONGEST_PAUSE = 300.0  # maximum seconds between a failed write and the next one
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines of progress
 _GROWTH = 0.2  # the time between two lines, as a share of the sweep's age
-_RATE_OF = 100  # the rate of a sweep is estimated from the last 100 finished points
-_LEAST_ENDS = 5  # number of points that must have finished before the end of the sweep is estimated
+_RATE_OF = 100  # a sweep's rate is estimated from its last 100 finished points
+_LEAST_ENDS = 5  # how many points must have finished before the sweep's end is estimated
 SHOWN_FAILURES = 10
-"""Maximum number of failed points that the log and an error name."""
+"""How many failed points the log and an error name at most."""
 
 
 class Progress:
-    """The progress of a sweep.
+    """A sweep's progress.
 
     Attributes:
         best: The best point so far; None if the sweep's ``best`` is not set.
-        jobs: The name of a point -> its state in the table, and the name of its job. Finished points, and
-            points without a job in this run, are left out.
+        jobs: Point name -> its state in the table and its job's name. Leaves out finished points, and
+            points without a job in this run.
     """
 
     def __init__(self, clock: Clock, best: Best | None = None) -> None:
@@ -68,17 +68,17 @@ class Progress:
         self._last = ""
 
     def changed(self, point: str, state: str, job: str) -> bool:
-        """Record the state and the job of a waiting or running point; return whether they have changed."""
+        """Record a waiting or running point's state and job; return whether they changed."""
         before, self.jobs[point] = self.jobs.get(point), (state, job)
         return before != self.jobs[point]
 
     def left(self, point: str) -> None:
-        """Record that the job of a point has finished, and that the point may be submitted again."""
+        """Record that a point's job has finished, and that the point may be submitted again."""
         if point in self.jobs:
             self.jobs[point] = "RETRY_PENDING", self.jobs[point][1]
 
     def ended(self, point: str, state: str) -> None:
-        """Record the final state of a point."""
+        """Record a point's final state."""
         if self.jobs.pop(point, None) is not None:
             self._ends.append(self._clock.monotonic())
         self._ended[{"SUCCEEDED": "done", "PRUNED": "pruned"}.get(state, "failed")] += 1
@@ -96,17 +96,18 @@ class Progress:
         return math.floor(100 * sum(self._ended.values()) / total) if total else None
 
     def idle(self) -> float:
-        """Return the seconds until the next line."""
+        """Return how long until the next line, in seconds."""
         now = self._clock.monotonic()
         wait = min(max(_GROWTH * (now - self._began), _SHORTEST), _LONGEST)
         return max(0.0, self._shown_at + wait - now)
 
     def line(self, total: int | None, slowest: float = 0.0) -> str | None:
-        """Return a line for the log; None if nothing has changed, or if the last line is too recent.
+        """Return a line for the log; None if nothing changed or the last line is too recent.
 
         Args:
-            total: The number of points, if it is known.
-            slowest: The minimum seconds for the remaining submissions, because the server limits them.
+            total: The number of points, if known.
+            slowest: How long the remaining submissions take at least, in seconds, because the server limits
+                them.
         """
         line = self.summary(total)
         if self.idle() > 0 or line == self._last:
@@ -116,7 +117,7 @@ class Progress:
         return line + self._forecast(left, slowest)
 
     def summary(self, total: int | None) -> str:
-        """Return the line without the estimated end, even if nothing has changed."""
+        """Return the line without the estimated end, even if nothing changed."""
         parts = [f"{count:,} {state}" for state, count in self.counts.items() if count] or ["none started"]
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
         points = "search" if total is None else counted(total, "point")
@@ -132,17 +133,17 @@ class Progress:
 
 
 class Table:
-    """The rows of a sweep.
+    """A sweep's rows.
 
     Attributes:
-        sweep: The name of the sweep.
-        progress: The progress of the sweep.
+        sweep: The sweep's name.
+        progress: The sweep's progress.
         points: All known points; the list may grow.
-        failed: The failed points with their reasons, in the order of their failures.
-        without_metrics: The number of points without ``metrics.json``; their rows have the last reported
+        failed: The failed points with the reasons, in the order in which they failed.
+        without_metrics: How many points have no ``metrics.json``; their rows contain the last reported
             values.
-        without_result: The number of points that have succeeded without a result.
-        result_error: The last error of the user's ``result()``.
+        without_result: How many points succeeded without a result.
+        result_error: The last error from the user's ``result()``.
     """
 
     def __init__(
@@ -163,24 +164,24 @@ class Table:
         self._next = clock.monotonic() + _EVERY
 
     def recorded_end(self, point: Point) -> Ended | None:
-        """Return the recorded end of a point on its current cluster; None if there is none."""
+        """Return a point's recorded end on its current cluster; None if there is none."""
         row, cluster = point.record.row, point.record.cluster
         return None if row is None or cluster != _url_of(point) else Ended(point, row, recorded=True)
 
     def changed(self, point: Point, status: JobStatus) -> None:
-        """Record the state of a waiting or running point."""
+        """Record a waiting or running point's state."""
         state = "RETRY_PENDING" if status.state is JobState.FAILED else status.state.value
         state = "PRUNED" if point.record.pruned else state
         self._changed = self.progress.changed(point.name, state, status.name) or self._changed
 
     def failed_code(self, error: str, point: Point) -> None:
-        """Record an error of the user's ``keep()``; the point continues. Only new messages are logged."""
+        """Record an error from the user's ``keep()``; the point continues. Logs only new messages."""
         if error not in self._remarks.values():
             logger.error("%s: %s; the point continues", self.sweep, error)
         self._remarks[point.name] = error
 
     def ended(self, ended: Ended) -> Mapping[str, Any]:
-        """Record the end of a point, log a failure, and return its row: column -> value."""
+        """Record a point's end, log a failure, and return the point's row: column -> value."""
         if not ended.row.is_good:
             self.failed.append(ended)
             if len(self.failed) <= SHOWN_FAILURES:
@@ -208,34 +209,34 @@ class Table:
             self._journal.end(point.name, ended.number, row, "" if ended.unrecorded else _url_of(point))
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
-        """Return the row of a finished point: column -> value. The value of a missing column is None."""
+        """Return a finished point's row: column -> value. A missing column's value is None."""
         return defaultdict(lambda: None, flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:
-        """Retry to record the ends and to read the results for which the file system did not respond."""
+        """Try again to record ends and read results that failed because the file system did not respond."""
         again, self._again = self._again, []
         for ended in again:
             self._record(replace(ended, unrecorded=ended.unrecorded and not _records_again(ended)))
 
     def idle(self) -> float:
-        """Return the seconds until rows must be written; infinity if no row has changed."""
+        """Return how long until rows must be written, in seconds; infinity if no row changed."""
         return max(0.0, self._next - self._clock.monotonic()) if self._changed else math.inf
 
     def write_if_due(self) -> None:
-        """Write the journal and all rows if a row has changed, at most every 5 s; errors are logged."""
+        """Write the journal and all rows if a row changed, at most every 5 s. Logs errors."""
         if self.idle() > 0:
             return
         start, longest = self._clock.monotonic(), math.inf
         try:
             self.write()
         except (PaiError, OSError) as error:
-            logger.warning("Sweep %s: its table could not be written: %s", self.sweep, first_line(error))
+            logger.warning("Sweep %s: cannot write its table: %s", self.sweep, first_line(error))
             longest = _LONGEST_PAUSE
         now = self._clock.monotonic()
         self._next = now + min(max(_EVERY, (now - start) / _SHARE), longest)
 
     def write(self, *, complete: bool = False) -> None:
-        """Write the journal and all rows; ``complete`` is whether the sweep has succeeded."""
+        """Write the journal and all rows; ``complete`` says whether the sweep succeeded."""
         now_ms = int(self._clock.time() * 1000)
         self._journal.flush()
         summary = Summary(
@@ -260,7 +261,7 @@ class Table:
         return parameters, Row(state, job=job)
 
     def _result_of(self, task: JobTask) -> tuple[dict[str, Any], str, bool]:
-        """Return the values of ``result()``, a problem if any, and whether a retry may succeed."""
+        """Return the values from ``result()``, a problem if any, and whether a retry may succeed."""
         try:
             result: Any = task.result()
             if result is not None and not hasattr(result, "keys"):
@@ -278,7 +279,7 @@ class Table:
 
 
 def _records_again(ended: Ended) -> bool:
-    """Return whether a lookup of a point has recorded its end in its output folder."""
+    """Look up a point again; return whether this recorded its end in its output folder."""
     work = TaskWork(ended.point.task, single=False)
     with contextlib.suppress(PaiError):
         decision(work)
@@ -291,7 +292,7 @@ def _url_of(point: Point) -> str:
 
 
 def failure(ended: Ended) -> str:
-    """Return a message with the parameters of a failed point, its job and the reason of its failure."""
+    """Return a message with a failed point's parameters, its job and why it failed."""
     point = describe(ended.point.task)
     job = f" ({ended.row.job})" if ended.row.job and ended.row.job not in point else ""
     return f"{point}{job}: {ended.row.error}"

@@ -22,7 +22,7 @@ def test_a_grid_has_every_combination():
 
 def test_zipped_takes_values_side_by_side():
     assert values(zipped(Train, rate=[0.1, 0.2], batch=[1, 2])) == [(0.1, 1), (0.2, 2)]
-    with pytest.raises(ValueError, match="needs equal numbers of values, but rate has 2, batch has 1"):
+    with pytest.raises(ValueError, match="needs lists of equal length, but rate has 2, batch has 1"):
         zipped(Train, rate=[0.1, 0.2], batch=[1])
 
 

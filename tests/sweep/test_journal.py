@@ -141,10 +141,10 @@ def test_another_file_is_no_journal():
     """It is named, and not written to."""
     forge(b"something else")
     with pytest.raises(
-        ValueError, match=r"results/journal.jsonl is not the journal of a sweep; move it away"
+        ValueError, match=r"results/journal.jsonl is not a sweep's journal; move it away"
     ):
         Journal("results", MovableClock()).read()
-    with pytest.raises(ValueError, match="is not the journal of a sweep"):
+    with pytest.raises(ValueError, match="is not a sweep's journal"):
         Study().complete()
 
 

@@ -126,7 +126,7 @@ def test_a_table_that_cannot_be_written_does_not_hold_up_the_sweep(caplog):
     table = Table(SimpleNamespace(write=write), "study", Journal("nowhere", clock), clock)
     clock.advance(table.idle())
     table.write_if_due()
-    assert "Sweep study: its table could not be written: no reply" in caplog.text
+    assert "Sweep study: cannot write its table: no reply" in caplog.text
     assert 240 < table.idle() <= 300
 
 

@@ -73,7 +73,7 @@ def test_a_table_may_declare_any_best(results, best):
     file.write_text(file.read_text().replace(f', "best": "{best}"', ""))
     assert results.summary().best == ""
     file.write_text(file.read_text().replace('"digest"', '"best": 1, "digest"'))
-    with pytest.raises(ValueError, match="is not the table of a sweep"):
+    with pytest.raises(ValueError, match="is not a sweep's table"):
         results.summary()
 
 
@@ -172,7 +172,7 @@ def test_a_broken_file_is_not_an_empty_table(results):
         texts.append(json.dumps(changed))
     for text in texts:
         Path(results.path("json")).write_text(text, encoding="utf-8")
-        with pytest.raises(ValueError, match=r"results.json is not the table of a sweep; remove the file"):
+        with pytest.raises(ValueError, match=r"results.json is not a sweep's table; remove the file"):
             results.exists()
 
 

@@ -95,7 +95,7 @@ class LocalFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[Lines]]:
-        """Lock out other processes. Yield the lines that they have added since the last read or append."""
+        """Lock out other processes. Yield the lines that they added since the last read or append."""
         if self._held is not None:
             yield []
             return
@@ -113,7 +113,7 @@ class LocalFile:
 
 @contextlib.contextmanager
 def _naming(folder: str) -> Iterator[None]:
-    """Make an OSError name the folder if it names no file, for example on a full disk."""
+    """Add the folder to an OSError that names no file, for example on a full disk."""
     try:
         yield
     except OSError as error:
@@ -124,24 +124,24 @@ def _naming(folder: str) -> Iterator[None]:
 class HdfsFiles:
     """``journal.jsonl``, ``journal.2.jsonl``, ... in a folder on HDFS.
 
-    HDFS allows a file only one writer at a time, so a process that cannot append to the last file starts the
-    next file. Therefore the lines of two processes are not in chronological order.
+    HDFS allows only one writer per file at a time, so a process that cannot append to the last file starts
+    the next one. The lines of two processes are therefore not in chronological order.
     """
 
     def __init__(self, folder: str) -> None:
         self._stem = f"{folder.rstrip('/')}/journal"
         self.path = self._path(1)
         self._number = 1  # number of the file to append to
-        self._read: dict[int, tuple[int, int]] = {}  # number of a file -> bytes and lines that were read
+        self._read: dict[int, tuple[int, int]] = {}  # file number -> bytes and lines read so far
 
     def read(self) -> list[Lines]:
-        """Return the whole lines that were added since the last call, also by this process."""
+        """Return the complete lines added since the last call, including this process's own."""
         from luigi_pai.files.small_files import read_small  # noqa: PLC0415  costs what only files need
 
         parts = []
         for number in range(1, _MOST_FILES):
             known, lines = self._read.get(number, (0, 0))
-            before = min(known, 1)  # read a known byte again, as HDFS refuses an offset at a file's end
+            before = min(known, 1)  # read a known byte again, because HDFS rejects an offset at a file's end
             data = read_small(self._fs, self._path(number), _LARGEST, known - before)
             if data is None:
                 break

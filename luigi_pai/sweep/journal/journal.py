@@ -1,6 +1,6 @@
-"""Journal: the events of a sweep as lines of JSON, and the state that results from them.
+"""Journal: a sweep's events as lines of JSON, and the state that results from them.
 
-The file ``journal.jsonl`` in the folder of the sweep's results has lines such as these::
+The ``journal.jsonl`` file in the sweep's results folder contains lines such as these::
 
     {"event": "run", "run": [1, "0c2f"], "sweep": "Study", "file": "study.py", "at": 1700000000000}
     {"event": "asked", "point": "train_1", "family": "Train", "parameters": {"rate": "0.1"}, "note": null}
@@ -15,13 +15,13 @@ The file ``journal.jsonl`` in the folder of the sweep's results has lines such a
     {"event": "over", "run": [1, "0c2f"], "complete": true, "budget": 20, "dropped": []}
 
 An event that announces an action is written before the action. Each write starts with a line break, so that
-the unfinished line of a killed writer does not damage other lines. Two processes may write at the same time
-(on HDFS to separate files), and a write may be repeated. Therefore neither the order nor the repetition of
-lines may change the state of a point. So submissions are compared by their numbers, "again" names the ends
-that no longer count, and of all runs, the run with the highest number and token counts as the last.
+a killed writer's unfinished line does not damage other lines. Two processes may write at the same time (on
+HDFS to separate files), and a write may be repeated. Neither the order nor the repetition of lines may
+therefore change a point's state: submissions are compared by their numbers, "again" lists the ends that no
+longer count, and the run with the highest number and token counts as the last run.
 
 Others may be able to write the file, so an event is only data: it never makes a run submit a point that the
-sweep itself has not proposed (see ``source``), and events with invalid or excessive values are ignored.
+sweep itself did not propose (see ``source``), and events with invalid or excessive values are ignored.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ if TYPE_CHECKING:
 
 
 class Journal(Ledger):
-    """The journal of a sweep. Threads may share it; events that they write at the same time need one request.
+    """A sweep's journal. Threads may share it; events that they write at the same time need one request.
 
-    As a ledger of claims, it also decides between machines that share its folder about points without claims
-    on the cluster. Methods that read or write its files raise HdfsError or OSError if this fails. Events that
-    could not be written stay queued until the next write.
+    As a ledger of claims, it also decides which of the machines that share its folder runs a point that has
+    no claims on the cluster. Methods that read or write its files raise HdfsError or OSError if this fails.
+    Events that could not be written stay queued until the next write.
 
     Attributes:
-        records: The name of a point -> its record.
+        records: Point name -> record.
         history: Pairs of event ("asked" or "told") and point name, in the order of a search's events.
-        info: The fields of the last event "run"; empty before the first.
-        over: Whether the last run has finished and was not killed; also True if there was no run.
-        complete: Whether the last run has succeeded.
+        info: The fields of the last "run" event; empty before the first.
+        over: Whether the last run finished and was not killed; also True if there was no run.
+        complete: Whether the last run succeeded.
         budget: The number of points that the search should have proposed in the last run.
-        dropped: The names of recorded points that the last run has dropped, see ``Source``.
-        notes: The notes of a search, oldest first, see ``PaiSweep._note``.
+        dropped: The names of recorded points that the last run dropped, see ``Source``.
+        notes: A search's notes, oldest first, see ``PaiSweep._note``.
     """
 
     def __init__(self, folder: str, clock: Clock) -> None:
@@ -96,7 +96,7 @@ class Journal(Ledger):
 
     @property
     def asked(self) -> list[str]:
-        """Names of the points that a search has proposed, in their order, without dropped points."""
+        """Names of the points that a search proposed, in order, without dropped points."""
         return [name for event, name in self.history if event == "asked" and name not in self.dropped]
 
     def read(self) -> Journal:
@@ -105,30 +105,30 @@ class Journal(Ledger):
             parts = self._files.read()
             if not self._apply_lines(parts) and not self.info and any(part.data.strip() for part in parts):
                 raise ValueError(
-                    f"{self._files.path} is not the journal of a sweep; move it away, and run the sweep again"
+                    f"{self._files.path} is not a sweep's journal; move it away, and run the sweep again"
                 )
         return self
 
     def _apply_lines(self, parts: Iterable[Lines]) -> int:
-        """Apply the lines that were read, and return the number of events in them."""
+        """Apply the lines that were read, and return how many events they contained."""
         events = 0
         for part in parts:
             for number, line in enumerate(part.data.split(b"\n"), part.first):
                 with contextlib.suppress(
                     ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError
                 ):
-                    event = json.loads(line)  # a line that was cut off by a kill is not an event
+                    event = json.loads(line)  # a line truncated by a kill is not an event
                     with self._state:
                         self._apply(event, f"line {number} of {part.path}")
                     events += 1
         return events
 
     def record(self, name: str) -> Record:
-        """Return the record of a point."""
+        """Return a point's record."""
         return self.records.setdefault(name, Record())
 
     def write(self, *events: Mapping[str, Any]) -> None:
-        """Write the queued events, and then these events."""
+        """Write the queued events, then these events."""
         self.queue(*events)
         self.flush()
 
@@ -140,7 +140,7 @@ class Journal(Ledger):
                 self._apply(event)
 
     def flush(self) -> None:
-        """Write the queued events of all threads."""
+        """Write all threads' queued events."""
         with self._writing:
             with self._state:
                 lines = list(self._unwritten)
@@ -150,7 +150,7 @@ class Journal(Ledger):
                     del self._unwritten[: len(lines)]
 
     def begin(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Record claims in one write. Return them, or the earlier claims of other processes.
+        """Record claims in one write. Return them, or other processes' earlier claims.
 
         On a local file system, a lock lets only one of several processes claim a submission.
         """
@@ -168,25 +168,24 @@ class Journal(Ledger):
         return held
 
     def release(self, claims: Sequence[Claim]) -> None:
-        """Record that the job of these claims was certainly not submitted."""
+        """Record that the job for these claims was certainly not submitted."""
         for claim in claims:
             self.withdraw(claim.name, claim.number)
 
     def withdraw(self, name: str, number: int) -> None:
-        """Record that a submission never runs, so that it does not count as an attempt of the point."""
+        """Record that a submission never runs, so that it does not count as one of the point's attempts."""
         record = self.record(name)
         if number in record.begun:
             token = record.claim.token if record.claim is not None else ""
             self.write({"event": "released", "point": name, "number": number, "token": token})
 
     def end(self, name: str, number: int, row: Row, cluster: str) -> None:
-        """Record the end of a point.
+        """Record how a point ended.
 
         Args:
-            name: The name of the point.
-            number: The number of its submission; if 0, the number of its claim is recorded, or 0 if it has no
-                claim.
-            row: The row of the point.
+            name: The point's name.
+            number: Its submission's number. If 0, its claim's number is recorded, or 0 if it has no claim.
+            row: The point's row.
             cluster: The URL of the rest-server; empty if the next run must look up the point, because its end
                 could not be recorded in its output folder.
         """
@@ -205,7 +204,7 @@ class Journal(Ledger):
         number = run_of(self.info)[0] + 1
         if number > LARGEST:
             raise ValueError(
-                f"{self._files.path} has a run with the number {number - 1}, which no sweep has; remove the "
+                f"{self._files.path} contains run number {number - 1}, which no sweep can reach; remove the "
                 "folder, or choose another"
             )
         self._run = [number, uuid.uuid4().hex[:8]]
@@ -214,10 +213,10 @@ class Journal(Ledger):
         self.read()
 
     def ask(self, event: Mapping[str, Any]) -> None:
-        """Write the event of a proposed point; raise PaiSweepFailed if another process has the search.
+        """Write the event for a proposed point; raise PaiSweepFailed if another process runs the search.
 
         Only the process that started last continues. Each process writes its event before it reads, so that
-        the process that started last knows all points that were proposed before.
+        the process that started last knows every point proposed earlier.
         """
         with self._writing, self._files.locked() as others:
             self._apply_lines(others)
@@ -226,7 +225,7 @@ class Journal(Ledger):
             self.check_newest()
 
     def check_newest(self) -> None:
-        """Read the journal, and raise PaiSweepFailed if another process has started the sweep."""
+        """Read the journal; raise PaiSweepFailed if another process started the sweep."""
         self.read()
         if run_of(self.info) != self._run:
             name = str(self.info["sweep"])
@@ -237,19 +236,19 @@ class Journal(Ledger):
             )
 
     def finish(self, *, complete: bool, budget: int, dropped: Iterable[str]) -> None:
-        """Queue the event "over": the run has finished, and was not killed. See this class's attributes."""
+        """Queue the "over" event: the run finished, and was not killed. See this class's attributes."""
         over = {"event": "over", "run": self._run, "complete": complete, "budget": budget}
         self.queue({**over, "dropped": [*dropped]})
 
     def retry(self) -> int:
-        """Make the next run submit failed points again, and return their number."""
+        """Make the next run submit failed points again, and return how many there are."""
         failed = [name for name, record in self.records.items() if record.row and not record.is_good]
         self.again(failed)
         self.flush()
         return len(failed)
 
     def again(self, names: Iterable[str]) -> None:
-        """Record that points get all their attempts again, and that their recorded ends no longer count."""
+        """Record that points get all their attempts again and that their recorded ends no longer count."""
         points = {}
         for name in names:
             record = self.records[name]
@@ -259,18 +258,18 @@ class Journal(Ledger):
             self.queue({"event": "again", "points": points})
 
     def is_complete(self, names: Iterable[str], allowed: int) -> bool:
-        """Return whether all points have finished, and at most ``allowed`` of them have failed."""
+        """Return whether all points have finished and at most ``allowed`` of them failed."""
         records = [self.records.get(name) for name in names]
         ended = [record for record in records if record is not None and record.row and record.cluster]
         return len(ended) == len(records) and sum(not record.is_good for record in ended) <= allowed
 
     def counts(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the number of these points in each final state: state -> number."""
+        """Return how many of these points are in each final state: state -> number."""
         rows = (self.record(name).row for name in names)
         return dict(Counter(row.state for row in rows if row is not None))
 
     def _apply(self, event: Mapping[str, Any], place: str = "") -> None:
-        """Apply an event from a line of a file, or of this run; raise an error if it is invalid."""
+        """Apply an event from a line in a file or from this run; raise an error if it is invalid."""
         kind = event["event"]
         if kind == "run":
             check_run(event)

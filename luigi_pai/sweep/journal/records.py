@@ -1,4 +1,4 @@
-"""Record: the state of a point that results from the events in a sweep's journal.
+"""Record: a point's state, which results from the events in a sweep's journal.
 
 Others may be able to write the journal, so its values are checked where they are read.
 """
@@ -26,12 +26,12 @@ _LONGEST = 10_000  # characters of a string in a row
 
 
 class Asked(NamedTuple):
-    """The event "asked" of a point.
+    """A point's "asked" event.
 
     Attributes:
-        place: The path of the journal and the number of the line; empty if this run has written the event.
+        place: The journal's path and the line number; empty if this run wrote the event.
         family: The name of the class of the point's task.
-        parameters: The parameters of the task: name -> string.
+        parameters: The task's parameters: name -> string.
     """
 
     place: str
@@ -41,17 +41,17 @@ class Asked(NamedTuple):
 
 @dataclass(slots=True)
 class Record:
-    """The state of a point in the journal.
+    """A point's state in the journal.
 
     Attributes:
-        claim: The claim of its last submission; None if there is no claim.
-        begun: The numbers of its submissions.
+        claim: Its last submission's claim; None if there is no claim.
+        begun: Its submissions' numbers.
         before: The number of its newest submission when the latest "again" gave it new attempts; 0 if none
             did.
-        last: The fields of the last event "ended"; empty before the first.
+        last: The fields of the last "ended" event; empty before the first.
         void: The ids of ends that no longer count.
-        pruned: Whether ``keep()`` has returned False, so that the job of the point was or will be stopped.
-        asked: The event "asked"; None if no search has proposed the point.
+        pruned: Whether ``keep()`` returned False, so that the point's job was or will be stopped.
+        asked: The "asked" event; None if no search proposed the point.
         told: Whether ``tell`` was called with its end.
     """
 
@@ -66,7 +66,7 @@ class Record:
 
     @property
     def row(self) -> Row | None:
-        """The row of its end; None if its newest submission has no valid end."""
+        """The row with its end; None if its newest submission has no valid end."""
         if not self.last or self.last["id"] in self.void:
             return None
         is_last = self.claim is None or self.claim.number <= self.last["number"]
@@ -84,20 +84,20 @@ class Record:
         return tuple(number for number in self.begun if number > self.before)
 
     def is_final(self, number: int, most: int) -> bool:
-        """Return whether a failed submission is the last of the ``most`` submissions that are allowed.
+        """Return whether a failed submission is the last of the ``most`` allowed submissions.
 
-        It is not the last if another process that runs the sweep has started a later submission.
+        It is not the last if another process that runs the sweep started a later submission.
         """
         return len(self.made) >= most and number >= max(self.made)
 
     @property
     def is_good(self) -> bool:
-        """Whether the point has succeeded, or was pruned."""
+        """Whether the point succeeded or was pruned."""
         return self.row is not None and self.row.is_good
 
 
 def valid_row(**fields: Any) -> Row:
-    """Return the row of an end, cut to the bounds of a row; raise an error if a field is invalid."""
+    """Return the row for an end, truncated to a row's limits; raise an error if a field is invalid."""
     row = Row(**fields)
     strings = {key: getattr(row, key) for key in ("job", "page", "error")}
     is_finite = row.seconds is None or math.isfinite(row.seconds)
@@ -109,14 +109,14 @@ def valid_row(**fields: Any) -> Row:
 
 
 def valid_asked(place: str, family: Any, parameters: Any) -> Asked:
-    """Return the event of a proposed point; raise ValueError if a field has an invalid type."""
+    """Return the event for a proposed point; raise ValueError if a field has an invalid type."""
     if not isinstance(family, str) or not all(isinstance(value, str) for value in parameters.values()):
         raise ValueError(family)
     return Asked(place, family, parameters)
 
 
 def run_of(event: Mapping[str, Any]) -> list[Any]:
-    """Return the number and the token of a run."""
+    """Return a run's number and token."""
     number, token = event.get("run", (0, ""))
     return [int(number), str(token)]
 
@@ -129,7 +129,7 @@ def checked_number(number: Any) -> int:
 
 
 def check_run(event: Mapping[str, Any]) -> None:
-    """Raise ValueError or TypeError if the fields of an event "run" are invalid."""
+    """Raise ValueError or TypeError if the fields of a "run" event are invalid."""
     strings, start_ms = (event["sweep"], event["file"]), event["at"]
     is_named = all(isinstance(string, str) and len(string) <= _LONGEST_PATH for string in strings)
     if not (is_named and isinstance(start_ms, int) and 0 <= start_ms < LATEST_MS):
