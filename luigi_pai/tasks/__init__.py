@@ -1,1 +1,1 @@
-"""Modules shared by the task classes: attributes, outputs, uploads, the work of a task, and Luigi's page."""
+"""Modules shared by the task classes: attributes, outputs, uploads, a task's work, and Luigi's page."""

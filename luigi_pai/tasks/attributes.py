@@ -1,9 +1,9 @@
 """Declares attributes of task classes, and determines which attributes and classes are the user's.
 
-An attribute such as ``image`` may be a property, a plain class attribute or a Luigi parameter. At run time
-``attribute`` is just ``property``, and ``Task`` is ``luigi.Task``. Type checkers accept only a property as an
-override of a property. So for type checkers, ``attribute`` is another function, and ``Task`` is another class
-for the reason that ``TakesAnyArguments`` gives.
+An attribute such as ``image`` may be a property, a plain class attribute or a Luigi parameter. At run time,
+``attribute`` is just ``property``, and ``Task`` is ``luigi.Task``. Type checkers let only a property override
+a property, so they see a different ``attribute`` function. They also see a different ``Task`` class;
+``TakesAnyArguments`` explains why.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import luigi
 from luigi_pai.jobspec.hints import closest
 from luigi_pai.settings import SETTINGS
 
-_LIKENESS = 0.9  # least similarity of a misspelt attribute to a known one, see difflib
+_LIKENESS = 0.9  # minimum similarity between a misspelt attribute and a known one, see difflib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Handler = TypeVar("Handler", bound=Callable[..., object])
 
     class Computed(Protocol[T_co]):
-        """A property or a Luigi parameter, or another descriptor that gives a value when read from a task."""
+        """A property, a Luigi parameter, or another descriptor that returns a value when read from a task."""
 
         @overload
         def __get__(self, instance: None, owner: Any, /) -> Any: ...
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         def __get__(self, instance: Any, owner: Any, /) -> T_co: ...
 
     def attribute(getter: Callable[[Any], T], /) -> T | Computed[T]:
-        """Declare an attribute that a subclass may define as value or descriptor; reading gives a value."""
+        """Declare an attribute that a subclass may define as a value or descriptor; reads return a value."""
         ...
 
     overriding = attribute
@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     class TakesAnyArguments(Register):
         """Metaclass of tasks whose constructor takes any arguments; Luigi checks them at run time.
 
-        Luigi 3.8 declares its tasks as dataclasses. So for pyright, a parameter without an annotation is
-        neither a field nor an argument. ``__call__`` may return Any, so that pyright checks no arguments.
+        Luigi 3.8 declares its tasks as dataclasses, so pyright sees a parameter without an annotation as
+        neither a field nor an argument. ``__call__`` may return Any, which keeps pyright from checking
+        arguments.
         """
 
         def __call__(cls: type[T], *args: Any, **kwargs: Any) -> T | Any:  # noqa: N805  a metaclass
@@ -63,12 +64,12 @@ if TYPE_CHECKING:
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
         def requires(self) -> Any:
-            """Return the tasks that this task needs, as one task, a list of tasks or a dict of tasks."""
+            """Return the tasks that this task needs: one task, a list of tasks or a dict of tasks."""
             ...
 
         @classmethod
         def event_handler(cls, event: str) -> Callable[[Handler], Handler]:
-            """Register a handler of an event for this class and those derived from it."""
+            """Register an event handler for this class and its subclasses."""
             ...
 
 else:
@@ -76,7 +77,7 @@ else:
     Task = luigi.Task
 
     def overriding(getter: Callable[[Any], T]) -> property:
-        """Declare an attribute that overrides the setting of the same name; None does not override it."""
+        """Declare an attribute that overrides the setting with the same name, unless it is None."""
         description = SETTINGS[getter.__name__].description
         getter.__doc__ = f"{description}\n\nIf None, the setting of the same name in luigi.cfg applies."
         return property(getter)
@@ -90,18 +91,18 @@ def base_folder(task: object, attribute: str) -> Path:
 
 
 def is_ours(code: Any) -> bool:
-    """Return whether a class or function is of this package, and not the user's."""
+    """Return whether a class or function belongs to this package, not to the user."""
     return str(code.__module__).startswith("luigi_pai.")
 
 
 def users_classes(kind: type) -> list[type]:
-    """Return the user's classes among a class and its bases."""
+    """Return the user's classes from a class and its bases."""
     ours = next(filter(is_ours, kind.__mro__))
     return [each for each in kind.__mro__ if not issubclass(ours, each)]
 
 
 def misspelt(kind: type, known: Iterable[str], likeness: float = _LIKENESS) -> Iterator[tuple[str, str]]:
-    """Yield an attribute of a user's class and a similar known attribute that the class does not have."""
+    """Yield each attribute of a user's class that resembles a known, missing attribute, and the latter."""
     users = users_classes(kind)
     ours = {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
     for members in map(vars, users):
@@ -116,6 +117,6 @@ def misspelt(kind: type, known: Iterable[str], likeness: float = _LIKENESS) -> I
 
 
 def attribute_names(kind: type) -> list[str]:
-    """Return the names of the properties that a class has from this package, and that users may override."""
+    """Return the names of the properties that a class gets from this package and that users may override."""
     ours = map(vars, filter(is_ours, kind.__mro__))
     return [name for each in ours for name, value in each.items() if isinstance(value, property)]

@@ -1,7 +1,7 @@
-"""Checks the classes of tasks and sweeps: errors for invalid types, warnings for members without effect.
+"""Checks task and sweep classes: errors for invalid types, warnings for members without effect.
 
-Most warnings are found in the source code of the user's classes. Classes defined at a prompt have no source
-code, so these warnings are not logged there.
+Most warnings come from the source code of the user's classes. Classes defined at a prompt have no source
+code, so they do not get these warnings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VARYING = re.compile(
     r"hash|id|(?:\w+\.)*(?:uuid[14]|time|time_ns|getpid|random|randint|randrange|choice|token_hex)"
 )
 _USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
-"""Attributes of Luigi's tasks. Each depends on all parameters, so code that reads it uses them all."""
+"""Attributes of Luigi tasks. Each depends on all parameters, so code that reads one uses them all."""
 
 _MEANT = {
     meant: word
@@ -51,14 +51,14 @@ _MEANT = {
     }.items()
     for meant in names.split()
 }
-"""Names that users know from other tools -> the attribute that they mean, or a key of ``_ADVICE``."""
+"""Names that users know from other tools -> the attribute they mean, or a key of ``_ADVICE``."""
 _NO_FLAG = "is not True or False; write it without quotes"
 _OF_ROLES = {"instances": "taskNumber", "gpus": "gpuNumber", "cpus": "cpuNumber", "memory_mb": "memoryMB"}
 _INSTEAD = {
     ("tasks", "command"): 'write tasks = [TaskRole("main", COMMAND)] instead of command',
     ("work", "run"): "rename run(), which submits the job, to work(), which runs in its container",
 }
-"""A missing required attribute, and the member that the class has instead -> the advice."""
+"""A missing required attribute, and the member that the class has instead -> advice."""
 _ADVICE = {
     "env": "set variables in the command (export NAME=VALUE) or in work() (os.environ)",
     "batch_system": "leave it out, because all these tasks run on OpenPAI",
@@ -68,10 +68,10 @@ _ADVICE = {
 
 
 def check_class(task: luigi.Task) -> None:
-    """Check the class of a task, once; warnings are logged.
+    """Check a task's class, once, and log warnings.
 
     Raises:
-        SpecError: Attributes are methods, because ``@property`` was forgotten, or have invalid types.
+        SpecError: Attributes are methods because ``@property`` is missing, or have invalid types.
     """
     kind = type(task)
     methods = _methods(kind)
@@ -91,7 +91,7 @@ def text_problems(task: object, *attributes: str) -> list[Problem]:
 
 
 def _type_problems(task: object, types: tuple[type, ...], problem: str, *attributes: str) -> list[Problem]:
-    """Return a problem for each attribute that is neither None nor of these types."""
+    """Return a problem for each attribute that is neither None nor one of these types."""
     values = {name: getattr(task, name, None) for name in attributes}
     invalid = {name: each for name, each in values.items() if not isinstance(each, (*types, type(None)))}
     return [Problem(name, f"{value!r} {problem}") for name, value in invalid.items()]
@@ -99,7 +99,7 @@ def _type_problems(task: object, types: tuple[type, ...], problem: str, *attribu
 
 @functools.lru_cache(maxsize=100)
 def _methods(kind: type) -> tuple[str, ...]:
-    """Return the names of our classes' properties that a user's class defines as methods."""
+    """Return the names of our properties that a user's class defines as methods."""
     return tuple(
         name for name in attribute_names(kind) if inspect.isfunction(inspect.getattr_static(kind, name))
     )
@@ -132,7 +132,7 @@ def _warn(kind: type[luigi.Task]) -> None:
 
 @functools.lru_cache(maxsize=100)
 def warn_of_class(kind: type[luigi.Task]) -> None:
-    """Log warnings, each once, about a class of tasks or sweeps: a run() and attributes without effect."""
+    """Log warnings, each once, about a task or sweep class: a run() and attributes without effect."""
     warnings = [f"{name} has no effect: {advice}" for name, advice in _foreign(kind)]
     calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
     if "run" not in calls and not is_ours(kind.run):
@@ -146,14 +146,14 @@ def _log(kind: type, warnings: Iterable[str]) -> None:
 
 
 def _members(kind: type) -> tuple[dict[str, Any], set[str]]:
-    """Return the members of a class that the user's classes define, and the names of all other members."""
+    """Return a class's members that the user's classes define, and the names of all other members."""
     users = users_classes(kind)
     members = {name: value for each in reversed(users) for name, value in vars(each).items()}
     return members, {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
 
 
 def _foreign(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield attributes known from other tools that no code of the class uses, each with advice."""
+    """Yield attributes known from other tools that no code in the class uses, each with advice."""
     members, ours = _members(kind)
     found = [name for name in members if name in _MEANT and name not in ours and not callable(members[name])]
     trees = [_tree(each) for each in users_classes(kind)] if found else []
@@ -182,14 +182,14 @@ def _advice(ours: Collection[str], meant: str) -> str:
 
 
 def missing_attributes(kind: type) -> str:
-    """Return a message: a class's location, its missing required attributes, and advice; empty if none."""
+    """Return a message with a class's location, missing required attributes and advice; empty if none."""
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
     advice = [each for (absent, has), each in _INSTEAD.items() if absent in missing and has in vars(kind)]
     return "; ".join([f"{_place(kind)} has no {', no '.join(missing)}".lstrip(), *advice]) if missing else ""
 
 
 def _place(kind: type) -> str:
-    """Return the file and line of a class, in brackets; empty at Python's prompt."""
+    """Return a class's file and line, in brackets; empty at Python's prompt."""
     try:
         return f" ({Path(inspect.getfile(kind)).name}:{inspect.getsourcelines(kind)[1]})"
     except (OSError, TypeError):
@@ -197,7 +197,7 @@ def _place(kind: type) -> str:
 
 
 def _unused(kind: type[luigi.Task]) -> list[str]:
-    """Return the parameters that a class does not use, if this is certain."""
+    """Return the parameters that a class certainly does not use."""
     # a parameter that overrides an inherited attribute, such as ``image``, is used by the base class
     members, used = _members(kind)
     for each in users_classes(kind):
@@ -222,7 +222,7 @@ def _varying(kind: type) -> str:
 
 
 def _tree(kind: Any) -> ast.AST | None:
-    """Return the code of a class or function; None if it has no source."""
+    """Return a class's or function's code; None if it has no source."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):
@@ -230,13 +230,13 @@ def _tree(kind: Any) -> ast.AST | None:
 
 
 def _names_in(tree: ast.AST) -> set[str]:
-    """Return the attributes and constants that the code of a class contains."""
+    """Return the attributes and constants in a class's code."""
     attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return attributes | {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
 
 
 def _uses_all(tree: ast.AST) -> bool:
-    """Return whether the code of a class may use parameters without naming them."""
+    """Return whether a class's code may use parameters without naming them."""
     bases = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda)))
     themselves = {argument.arg for node in functions for argument in node.args.args[:1]} | {"vars"}

@@ -51,13 +51,14 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @attribute
     def cluster(self) -> str | None:
-        """The cluster of the job and its outputs: the NAME of ``[OpenPai:NAME]`` in luigi.cfg.
+        """The cluster for the job and its outputs: the NAME of ``[OpenPai:NAME]`` in luigi.cfg.
 
-        If None, the environment's ``LUIGI_PAI_CLUSTER`` gives the NAME; without it, ``[OpenPai]`` is read.
+        If None, the ``LUIGI_PAI_CLUSTER`` environment variable gives the NAME; without it, ``[OpenPai]`` is
+        used.
         """
         return None
 
-    # For each of these, the declaration of its setting has the description.
+    # Each of these is described where its setting is declared.
 
     @overriding
     def on_forgotten(self) -> str | None: ...
@@ -101,10 +102,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @classmethod
     def get_params(cls) -> list[tuple[str, luigi.Parameter]]:
-        """Return the parameters of the class with their names, in the order of their definition.
+        """Return the class's parameters with their names, in the order of definition.
 
-        Luigi calls this eight times for each task, and inspects each attribute of the class. So the
-        parameters are cached until an attribute is added or a parameter is replaced.
+        Luigi calls this eight times for each task and inspects every attribute of the class. The parameters
+        are therefore cached until an attribute is added or a parameter is replaced.
         """
         sizes = [len(vars(base)) for base in cls.__mro__]
         known = _PARAMETERS.get(cls)
@@ -113,7 +114,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return list(known[1])
 
     def _with_hash(self, name: str) -> str:
-        """Return a name, with a hash of class and parameters added if the task has significant parameters."""
+        """Return a name; if the task has significant parameters, add a hash of the class and parameters."""
         if not any(parameter.significant for _, parameter in self.get_params()):
             return name
         return f"{name}_{hashlib.sha256(self.task_id.encode()).hexdigest()[:_HASH]}"
@@ -123,10 +124,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return the job that ``run()`` submits."""
 
     def render(self, *, filled: bool = False) -> str:
-        """Return the job as it is submitted, as JSON or YAML; in YAML, ``******`` replaces the secrets.
+        """Return the job as submitted, as JSON or YAML; in YAML, ``******`` replaces secrets.
 
         Args:
-            filled: return only the command of each role, as the server renders it.
+            filled: Whether to return only each role's command, as the server renders it.
 
         Raises:
             SpecError: the job is invalid.
@@ -147,10 +148,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
             PaiJobFailed: the job ended as FAILED or STOPPED.
             PaiJobForgotten: the job was submitted earlier, and its result is unknown.
             PaiJobLost: the server no longer knows the running job.
-            PaiOutputElsewhere: the job of this name writes to another output folder.
+            PaiOutputElsewhere: the job with this name writes to another output folder.
             PaiNameTaken: the name belongs to another user.
             PaiWorkConflict: another task has used the name or the output folder.
-            PaiApiError: the server refused the job, or requests failed until their deadline.
+            PaiApiError: the server rejected the job, or requests failed until their deadline.
             HdfsError: the uploads could not be sent, or the output folder could not be created.
         """
         from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  only runs need it
@@ -163,10 +164,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def complete(self) -> bool:
         """Return whether the task is complete.
 
-        It is complete if one of the user's submissions has succeeded. Once the server no longer knows the
-        job, the completion flag in the output folder decides. If there can be no flag, because no HDFS
-        or storage is set up or the output folder is elsewhere, the task is complete if ``output()`` is
-        overridden and all its targets exist.
+        It is complete if one of the user's submissions succeeded. Once the server no longer knows the job,
+        the completion flag in the output folder decides. There is no flag if no HDFS or storage is set up or
+        the output folder is elsewhere. The task is then complete if you override ``output()`` and all its
+        targets exist.
 
         Raises:
             ConfigError: a setting is invalid.
@@ -174,9 +175,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
                 folder.
             PaiNameTaken: the name belongs to another user.
             PaiWorkConflict: another task has used the name.
-            PaiOutputElsewhere: the job of this name wrote to another output folder.
+            PaiOutputElsewhere: the job with this name wrote to another output folder.
             PaiApiError: the lookup failed, so it is unknown whether the task is complete.
-            HdfsError: the cluster's file system was needed and failed.
+            HdfsError: the cluster's file system was needed but failed.
         """
         with with_address(self.cluster):
             work = TaskWork(self)
@@ -189,23 +190,23 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return the values that a sweep's table shows for this task after its job has finished.
 
         The default reads ``metrics.json`` (a JSON object of at most 1 MB), which is a target of ``output()``
-        or in a folder that is a target. If there is no such file, the default returns the values that the
-        containers reported (``luigi_pai.runtime.report``). If there is such a file and ``runtime`` is set,
-        the default adds the reported values that are not in the file. Override ``result()`` to read results
-        from elsewhere; an error that your method raises is shown in the table, and the sweep continues.
+        or in a folder that is a target. If the file does not exist, the default returns the values that the
+        containers reported (``luigi_pai.runtime.report``). If the file exists and ``runtime`` is set, the
+        default adds the reported values that are not in the file. Override ``result()`` to read results from
+        elsewhere. If your method raises an error, the table shows it, and the sweep continues.
 
         Raises:
             ValueError: the file is too large, or not a JSON object.
             HdfsError: the file system failed.
-            PaiJobError: there is no result, because the task has not run, or its job has failed.
+            PaiJobError: there is no result, because the task has not run or its job failed.
         """
         work = TaskWork(self)
         return work.outputs.result(self) or self._no_result(work)
 
     def forecast(self) -> Forecast:
-        """Return the effect of a run that starts now: submit a job, take over a job, or neither.
+        """Return what a run that starts now would do: submit a job, take over a job, or neither.
 
-        This submits nothing.
+        Submits nothing.
 
         Raises:
             PaiError: for the same reasons as ``complete()``.
@@ -215,7 +216,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
     # for TaskWork
 
     def _no_result(self, work: Work) -> Mapping[str, Any]:
-        """Return an empty result, for a job that has no result.
+        """Return an empty result for a job without a result.
 
         Raises:
             PaiJobError: see ``result``.
@@ -224,12 +225,12 @@ class JobTask(MixinNaiveBulkComplete, Task):
             raise PaiJobError(f"{self} has no result, because it has not run: there is no job {work.name!r}")
         last = work.book.cached_entry(work.name)
         if last is not None and last.status is not None and last.status.state is JobState.FAILED:
-            raise PaiJobError(f"{self} has no result, because its job {last.job!r} has failed")
+            raise PaiJobError(f"{self} has no result, because its job {last.job!r} failed")
         empty = NoResult()
         empty.why = f"the result of {self} is empty: {self._empty_because}"
         return empty
 
-    # ``v1`` or ``v2`` if the job runs only on clusters with this version
+    # ``v1`` or ``v2`` if the job runs only on clusters with that version
     _api_version: ClassVar[str | None] = None
     _empty_because = "the job put no metrics.json into $PAI_OUTPUT_DIR"
     _largest_metrics: ClassVar[int] = 1_000_000  # bytes of ``metrics.json``
@@ -239,11 +240,11 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Validate the task's job, and return warnings; raise SpecError if the job is invalid."""
 
     def _targets(self) -> list[luigi.Target]:
-        """Return the targets of ``output()`` as a flat list; empty if the task does not override it."""
+        """Return the targets from ``output()`` as a flat list; empty if the task does not override it."""
         return [] if is_ours(type(self).output) else luigi.task.flatten(self.output())  # type: ignore[no-untyped-call]
 
     def _job(self) -> PaiJob | JobProtocol:
-        """Return ``job()`` with the changes that attributes of the task make in any job."""
+        """Return ``job()`` with the changes that the task's attributes make to any job."""
         return self.job()
 
     def _kind(self) -> type:
@@ -259,7 +260,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         check_class(self)
 
     def _output_folder(self) -> str | None:
-        """Return the job's output folder; None for a job of the YAML protocol that does not name one."""
+        """Return the job's output folder; None for a job protocol that does not name one."""
         return None
 
     def _in_folder(self, job: PaiJob | JobProtocol, fs: FileSystem | None) -> PaiJob | JobProtocol:
@@ -268,7 +269,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return job
 
     def _inputs(self) -> dict[str, str]:
-        """Return everything that the result depends on besides the job itself: strings by name."""
+        """Return everything the result depends on besides the job itself, as strings by name."""
         return dict(self.to_str_params(only_significant=True, only_public=True))  # type: ignore[no-untyped-call]
 
     def _folder_is_set(self) -> bool:
@@ -280,7 +281,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return ()
 
     def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
-        """Send the uploads of a job to the cluster's file system, and return the job as it is posted."""
+        """Send a job's uploads to the cluster's file system, and return the job as it is posted."""
         del api_version, fs
         return job
 
@@ -293,6 +294,6 @@ def decision(work: Work) -> Decision:
 
 
 def _load_modules(version: str) -> None:
-    """Load the modules of a run with this API version, before Luigi forks a worker for each task."""
+    """Load the modules that a run with this API version needs, before Luigi forks a worker for each task."""
     for name in _OF_RUNS if version == "v1" else (*_OF_RUNS, *_OF_V2_RUNS):
         import_module(f"luigi_pai.{name}")

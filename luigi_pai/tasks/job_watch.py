@@ -37,11 +37,11 @@ _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 
 
 class JobWatch:
-    """Monitors the job of one task, and shows its progress.
+    """Monitors one task's job, and shows its progress.
 
     Args:
         task: The task.
-        work: The work of the task.
+        work: The task's work.
     """
 
     def __init__(self, task: JobTask, work: TaskWork) -> None:
@@ -56,12 +56,12 @@ class JobWatch:
         self._progress: int | None = None
 
     def begun(self, entry: Entry) -> None:
-        """Trigger the event of a job that was submitted or taken over."""
+        """Trigger the event for a job that was submitted or taken over."""
         event = PaiEvent.SUBMITTED if entry.posted else PaiEvent.TAKEN_OVER
         trigger(self._task, event, entry.known)
 
     def ended(self, status: JobStatus, error: PaiJobError | None) -> None:
-        """Trigger the event of a finished job."""
+        """Trigger the event for a finished job."""
         if error is None:
             self._warn_of_missing(status.name)
             trigger(self._task, PaiEvent.SUCCEEDED, status)
@@ -69,7 +69,7 @@ class JobWatch:
             trigger(self._task, PaiEvent.FAILED, status, error)
 
     def _warn_of_missing(self, name: str) -> None:
-        """Warn about missing local targets of ``output()``, which the job should have written."""
+        """Warn about missing local targets in ``output()``, which the job should have written."""
         if not is_ours(type(self._task).run):
             return  # the user's own run() may write them
         for path in self._work.outputs.missing():
@@ -87,7 +87,7 @@ class JobWatch:
             sleep: Waits for a number of seconds.
 
         Raises:
-            PaiApiError: Lookups failed until their deadline; the message states that the job continues.
+            PaiApiError: Lookups failed until their deadline; the message says that the job continues.
         """
         self._job, self._event = job, None
         self._page.link(self._api.page(job.name))
@@ -158,7 +158,7 @@ class JobWatch:
                 trigger(self._task, PaiEvent.WAITING, status, reason)
 
     def pause(self, seconds: float) -> None:
-        """Wait, and handle messages of the scheduler meanwhile."""
+        """Wait, handling messages from the scheduler in the meantime."""
         for _ in responding(self._task, seconds, self._api.clock, self._respond):
             pass
 
@@ -167,7 +167,7 @@ class JobWatch:
         if message.lower() != "stop":
             return f"{message!r} is not a valid message; send: stop"
         if self._job is None:
-            return "the job is not submitted yet; send the message again later"
+            return "the job has not been submitted yet; send the message again later"
         name = self._job.name
         try:
             self._api.stop_surely(name)
@@ -177,12 +177,12 @@ class JobWatch:
 
 
 class LogStream:
-    """Logs every line that the tasks of a job write. If there are several tasks, each line names its task.
+    """Logs every line that a job's tasks write. If there are several tasks, each line names its task.
 
-    It reads at most two logs a second, and never sleeps: ``idle`` returns how long to wait before ``step``.
+    It reads at most two logs per second and never sleeps: ``idle`` returns how long to wait before ``step``.
 
     Args:
-        book: The book of the job's cluster.
+        book: The book for the job's cluster.
         job: The job's name.
         secrets: Values to redact in the lines.
     """
@@ -192,20 +192,20 @@ class LogStream:
         self._reader = LogReader(book, job, secrets=secrets)
 
     def idle(self, status: JobStatus) -> float:
-        """Return the seconds until the next request; infinity before the job runs."""
+        """Return how long until the next request, in seconds; infinity before the job runs."""
         return math.inf if status.state in _NOT_STARTED else self._reader.idle()
 
     def step(self, status: JobStatus) -> None:
-        """Log the new lines of the log that is due; after an error the logs are read again later."""
+        """Log the new lines in the log that is due; after an error, read the logs again later."""
         if self.idle(status) > 0:
             return
         try:
             self._log_due(status)
         except PaiApiError as error:
-            logger.debug("The logs of job %s cannot be read now: %s", self._job, error)
+            logger.debug("Cannot read the logs of job %s now: %s", self._job, error)
 
     def end(self, status: JobStatus, sleep: Callable[[float], None]) -> None:
-        """Log the remaining lines of an ended job, and which logs could not be read."""
+        """Log a finished job's remaining lines, and which logs could not be read."""
         errors = 0
         wait = min(self.idle(status), self._reader.per_log)
         while not self._reader.is_complete:

@@ -1,4 +1,4 @@
-"""Luigi's web page of a running task: the link to the task's job, and the form that can stop the job.
+"""A running task on Luigi's web page: the link to the task's job, and the form that can stop the job.
 
 Each task on the page of ``luigid`` (Luigi 3.2, 3.8) has three icons: the eye links to the job's page; the
 speech bubble opens the status message and the progress, updated twice a second; the paper plane opens a form
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_QUIET = 600.0  # seconds without reports after an error of the scheduler
+_QUIET = 600.0  # seconds without reports after a scheduler error
 
 
 class LuigiPage:
-    """The web page of a running task. If Luigi's scheduler does not respond, the task continues.
+    """A running task's web page. If Luigi's scheduler does not respond, the task continues.
 
-    Luigi repeats a failing request for a minute, so after an error, nothing is reported for ten minutes.
+    Luigi repeats a failing request for a minute, so nothing is reported for ten minutes after an error.
 
     Args:
         task: The task.
-        clock: The clock of the cluster.
+        clock: The cluster's clock.
     """
 
     def __init__(self, task: luigi.Task, clock: Clock) -> None:
@@ -54,10 +54,10 @@ class LuigiPage:
         self._reports(lambda: _link_job_page(self._task, url))
 
     def report(self, callback: str, value: object) -> None:
-        """Call one of the callbacks that a worker of Luigi sets on a running task.
+        """Call one of the callbacks that a Luigi worker sets on a running task.
 
         Args:
-            callback: The name of the callback, such as ``set_status_message``.
+            callback: The callback's name, such as ``set_status_message``.
             value: The callback's argument; a string is escaped for the page.
         """
         report: Callable[[object], None] | None = getattr(self._task, callback, None)
@@ -71,16 +71,16 @@ class LuigiPage:
             report()
         except Exception as error:  # noqa: BLE001  RPCError of Luigi, or of the library below it
             reason = str(error).partition("\n")[0] or type(error).__name__
-            message = "The page of %s is not up to date: Luigi's scheduler fails: %s"
+            message = "The page of %s is not up to date, because Luigi's scheduler is failing: %s"
             logger.warning(message, self._task, reason)
             self._quiet_until = self._clock.monotonic() + _QUIET
 
 
 def _link_job_page(task: luigi.Task, url: str) -> None:
-    """Add a link to a job's page to the web page of its task.
+    """Add a link to a job's page to its task's web page.
 
-    The callback of Luigi (3.2 to 3.8) registers the task again as a task that accepts no messages, which
-    removes the form for messages. If the callback is Luigi's, the task is therefore registered here instead.
+    Luigi's callback (3.2 to 3.8) registers the task again as a task that accepts no messages, which removes
+    the form for messages. If the callback is Luigi's, the task is therefore registered here instead.
     """
     callback: Callable[[str], None] | None = getattr(task, "set_tracking_url", None)
     if callback is None:
@@ -101,7 +101,7 @@ def _link_job_page(task: luigi.Task, url: str) -> None:
 def escaped(message: str) -> str:
     """Return a string escaped for the page, which inserts status messages and responses as HTML.
 
-    They may contain the output of a container.
+    They may contain a container's output.
     """
     return html.escape(message, quote=False)
 
@@ -123,7 +123,7 @@ def has_page() -> bool:
 
 
 def may_send_messages(task: luigi.Task) -> bool:
-    """Return whether the scheduler of a running task has a web page, which may send the task messages."""
+    """Return whether a running task's scheduler has a web page, which may send the task messages."""
     reporter = getattr(getattr(task, "set_status_message", None), "__self__", None)
     is_local = isinstance(getattr(reporter, "_scheduler", None), luigi.scheduler.Scheduler)
     return getattr(task, "scheduler_messages", None) is not None and not is_local
@@ -135,7 +135,7 @@ def responding(task: object, seconds: float, clock: Clock, respond: Callable[[st
     Args:
         task: The task.
         seconds: How long to wait.
-        clock: The clock of the cluster.
+        clock: The cluster's clock.
         respond: Returns the response to a message.
     """
     messages = getattr(task, "scheduler_messages", None)

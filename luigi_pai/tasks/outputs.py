@@ -26,11 +26,11 @@ _READ_IT_THERE = "put it into $PAI_OUTPUT_DIR, leave output() out, and read self
 
 
 class LastReports(dict[str, Any]):
-    """The values of the last reports of a job that has written no ``metrics.json``."""
+    """The values in the last reports from a job that wrote no ``metrics.json``."""
 
 
 class NoResult(dict[str, Any]):
-    """An empty result. Reading a key raises a KeyError with the reason, the attribute ``why``."""
+    """An empty result. Reading a key raises a KeyError with the reason, which is in ``why``."""
 
     why = ""
 
@@ -39,7 +39,7 @@ class NoResult(dict[str, Any]):
 
 
 class Outputs:
-    """The output folder of a job, and the targets of ``output()`` if the task overrides it.
+    """A job's output folder, and the targets from ``output()`` if the task overrides it.
 
     If the output folder is on the cluster's file system (its HDFS, or a storage), only the completion flag in
     this folder decides whether the task is complete. Otherwise, Luigi's rule applies: the task is complete if
@@ -47,9 +47,9 @@ class Outputs:
 
     Args:
         fs: The cluster's file system; None if none is configured.
-        name: The name of the job.
-        folder: The output folder; None for a job of the YAML protocol.
-        targets: Returns the targets of ``output()`` as a flat list; empty if the task does not override it.
+        name: The job's name.
+        folder: The output folder; None for a job protocol that does not name one.
+        targets: Returns the targets from ``output()`` as a flat list; empty if the task does not override it.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Outputs:
 
     @functools.cached_property
     def fs(self) -> FileSystem | None:
-        """The file system of the output folder; None if the folder is elsewhere, or none is configured.
+        """The output folder's file system; None if the folder is elsewhere or no file system is configured.
 
-        A folder is elsewhere if its URI has the scheme of another file system (``file:``, ``s3:``), or if
-        ``output()`` has a LocalTarget at or below it. A LocalTarget there means that the folder is mounted
-        both on this machine and, with the same path, in the containers.
+        A folder is elsewhere if its URI has another file system's scheme (``file:``, ``s3:``), or if
+        ``output()`` contains a LocalTarget at or below it. A LocalTarget there means that the folder is
+        mounted both on this machine and, at the same path, in the containers.
 
         Raises:
             HdfsError: ``output_dir`` is not a valid path, or is on another file system.
@@ -96,7 +96,7 @@ class Outputs:
         return self._fs
 
     def are_complete(self) -> bool:
-        """Return whether the task overrides ``output()``, and all its targets exist.
+        """Return whether the task overrides ``output()`` and all its targets exist.
 
         Raises:
             HdfsError: the file system failed.
@@ -115,12 +115,12 @@ class Outputs:
         return any(target.exists() for target in self._checkable_targets())
 
     def missing(self) -> list[str]:
-        """Return the paths of local targets that do not exist; other targets would need a request."""
+        """Return the paths of missing local targets; checking other targets would need a request."""
         local = (target for target in self._targets() if isinstance(target, luigi.LocalTarget))
         return [target.path for target in local if not target.exists()]
 
     def completion_fallback(self) -> str:
-        """Return a message: why there is no flag, and how the task's completion is determined instead."""
+        """Return a message: why there is no flag, and what determines the task's completion instead."""
         why = "luigi.cfg names no storage or HDFS of its cluster"
         if self._fs is not None:
             why = f"the output folder {self._folder} is not on the cluster's file system"
@@ -130,7 +130,7 @@ class Outputs:
         )
 
     def warnings(self, *, is_written_by_job: bool) -> Iterator[str]:
-        """Yield warnings about an output folder on this machine, and targets that no job can write."""
+        """Yield warnings about an output folder on this machine, and about targets that no job can write."""
         mount, folder = getattr(self.fs, "mount_path", None), str(self._folder)
         is_here = folder.startswith((f"{Path.home()}/", f"{Path.cwd()}/"))
         if is_here and self.fs is not None and not folder.startswith(f"{mount}/"):
@@ -147,7 +147,7 @@ class Outputs:
         """Return the reports that containers wrote with ``luigi_pai.runtime.report``, oldest first.
 
         Args:
-            job: The name of a submission; by default, the last submission that has reported.
+            job: The name of a submission; by default, the last submission that reported anything.
 
         Raises:
             HdfsError: the file system failed.
@@ -159,7 +159,7 @@ class Outputs:
         return read_reports(self.fs, self._folder, None if job is None else attempt_of(job)[1])
 
     def result(self, task: JobTask) -> dict[str, Any]:
-        """Return the default ``result()``: the values of ``metrics.json``, and more values from reports."""
+        """Return the default ``result()``: the values in ``metrics.json``, and more values from reports."""
         try:
             targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
         except NotImplementedError:  # output() has no target if the folder is elsewhere
@@ -181,9 +181,11 @@ class Outputs:
         return any(f"{target.path}/".startswith(inside) for target in local)
 
     def _checkable_targets(self) -> Sequence[luigi.Target]:
-        """Return the targets; an empty list if a target is on a file system that is not configured."""
+        """Return the targets, or an empty list if a target is on a file system that is not configured."""
         targets = self._targets()
-        contrib: Any = sys.modules.get("luigi.contrib.hdfs")  # if it is not loaded, no target is from it
+        contrib: Any = sys.modules.get(
+            "luigi.contrib.hdfs"
+        )  # if it is not loaded, no target can come from it
         if self._fs is None and contrib and any(isinstance(each, contrib.HdfsTarget) for each in targets):
             return ()
         return targets
@@ -196,7 +198,7 @@ def _read_metrics(targets: Iterable[luigi.Target], most: int) -> dict[str, Any] 
         the object in the file; None if there is no such file.
 
     Raises:
-        ValueError: the file has more than ``most`` bytes, or is not a JSON object.
+        ValueError: the file is larger than ``most`` bytes, or is not a JSON object.
         HdfsError: the file system failed.
     """
     for target in targets:

@@ -1,4 +1,4 @@
-"""Reads the reports of a job, which its containers write with ``luigi_pai.runtime.report``."""
+"""Reads a job's reports, which its containers write with ``luigi_pai.runtime.report``."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ logger = logging.getLogger("luigi-interface")
 INTERVAL = 10.0
 """Seconds between two reads of the reports; containers send reports at the same interval."""
 
-_TAIL = 65536  # bytes at the end of a file that are read
-_GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed
-_FILES = 8  # how many of the most recently changed files are searched for the newest report
+_TAIL = 65536  # how many bytes to read at the end of a file
+_GROWN = 1024 * 1024  # how many bytes a file may have grown since its folder was listed
+_FILES = 8  # how many of the most recently changed files to search for the newest report
 _OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}
 """Keys that the runtime adds to each report, with the types of their values."""
 _NOT_SHOWN = (*_OWN, "steps", "progress")
 
 
 def shown(report: Mapping[str, Any]) -> str:
-    """Return the values of a report in readable form: ``step=10 loss=0.3``."""
+    """Return a report's values in readable form: ``step=10 loss=0.3``."""
     return " ".join(f"{key}={value}" for key, value in report.items() if key not in _NOT_SHOWN)
 
 
@@ -47,13 +47,13 @@ def percentage_of(report: Mapping[str, Any]) -> int | None:
 
 
 class Reports:
-    """The reports of a job, read from its output folder.
+    """A job's reports, read from its output folder.
 
     Args:
-        fs: The file system of the output folder.
+        fs: The output folder's file system.
         folder: The output folder.
         clock: Measures the time until the reports are read again.
-        callback: Calls one of the callbacks of Luigi's worker; arguments: its name, its argument.
+        callback: Calls one of the Luigi worker's callbacks; arguments: its name, its argument.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Reports:
         self._failure = ""  # the last error that was logged
 
     def show(self, job: str, summary: str) -> None:
-        """Show the newest report of a job on Luigi's web page, as status message and progress.
+        """Show a job's newest report on Luigi's web page, as status message and progress.
 
         Args:
-            job: The name of the job.
+            job: The job's name.
             summary: The start of the message.
         """
         report = self.newest(job)
@@ -86,10 +86,10 @@ class Reports:
             self._callback("set_progress_percentage", percentage)
 
     def newest(self, job: str) -> Mapping[str, Any] | None:
-        """Return the newest report; None if there is none, or the last read is less than ``INTERVAL`` s ago.
+        """Return the newest report; None if there is none or the last read was less than ``INTERVAL`` s ago.
 
-        A job may have thousands of tasks, so only the eight files changed last are read. File errors
-        are only logged (DEBUG; a repeated error once), because the job does not depend on reports.
+        A job may have thousands of tasks, so only the eight most recently changed files are read. File errors
+        are only logged (at DEBUG level; a repeated error once), because the job does not depend on reports.
         """
         if self._clock.monotonic() < self._next:
             return None
@@ -110,10 +110,10 @@ def read_reports(
     """Return the newest reports of a submission's containers, oldest first.
 
     Args:
-        fs: The file system of the folder.
-        folder: The output folder of the job.
-        attempt: The number of the submission; by default, the last submission that has reported.
-        most: The maximum number of files to read, the most recently changed first; by default, all.
+        fs: The folder's file system.
+        folder: The job's output folder.
+        attempt: The submission's number; by default, the last submission that reported anything.
+        most: The maximum number of files to read, most recently changed first; by default, all.
 
     Returns:
         the reports in the last 64 KB of each container's file; an empty list if there are no reports.
@@ -139,7 +139,7 @@ def _lines(fs: FileSystem, path: str, size: int) -> Iterator[dict[str, Any]]:
     for line in lines:
         try:
             values = json.loads(line)
-        except (ValueError, RecursionError):  # the line is cut off, or is not a report
+        except (ValueError, RecursionError):  # the line is truncated or is not a report
             continue
         if isinstance(values, dict) and all(isinstance(values.get(key), _OWN[key]) for key in _OWN):
             yield values

@@ -1,4 +1,4 @@
-"""TaskWork: the work that a Luigi task defines. Forecast: the effect of a run that starts now."""
+"""TaskWork: the work that a Luigi task defines. Forecast: what a run that starts now would do."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def not_returned(name: str, job: object, wanted: str) -> SpecError:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The effect of a run of a task that starts now.
+    """What a run of a task that starts now would do.
 
     Attributes:
         state: ``done``, ``running`` (a run takes the job over), ``to submit``, or ``blocked``.
-        number: The number of the submission: 1 for NAME, 2 for NAME__attempt2.
+        number: The submission's number: 1 for NAME, 2 for NAME__attempt2.
         why: Why the task is blocked; empty in all other states.
     """
 
@@ -57,7 +57,7 @@ class Forecast:
 
     @classmethod
     def from_decision(cls, decision: Decision) -> Forecast:
-        """Return the forecast of a decision."""
+        """Return the forecast for a decision."""
         if isinstance(decision, Submit):
             return cls("to submit", decision.number)
         if isinstance(decision, Refuse):
@@ -67,13 +67,13 @@ class Forecast:
 
 
 class TaskWork(Work):
-    """The piece of work of a task, with the settings at the time when the object is created.
+    """A task's piece of work, with the settings at the time when the object is created.
 
     Args:
         task: The task.
-        targets: The targets of ``output()`` as a flat list; by default, those of the task, if it overrides
-            ``output()``.
-        single: False for points of a sweep, whose remarks are logged at DEBUG.
+        targets: The targets from ``output()`` as a flat list; by default, the task's own targets if it
+            overrides ``output()``.
+        single: False for a sweep's points, whose remarks are logged at DEBUG.
 
     Raises:
         ConfigError: A setting is invalid.
@@ -103,7 +103,7 @@ class TaskWork(Work):
         self.outputs: Outputs
 
     def from_origin(self, origin: Origin) -> Work:
-        """Return the work of another task."""
+        """Return another task's work."""
         return TaskWork(origin)  # type: ignore[arg-type]  # each origin is a task
 
     def build_job(self) -> PaiJob | JobProtocol:
@@ -138,7 +138,7 @@ class TaskWork(Work):
         return self._task._redacted()
 
     def prepare(self, number: int) -> PaiJob | JobProtocol:
-        """Send the job's uploads, and return the job with the name of the submission."""
+        """Send the job's uploads, and return the job under the submission's name."""
         version, name = self.book.api.dialect.version, self.job_name(number)
         job = self.named(name)
         if isinstance(job, PaiJob):
@@ -158,11 +158,13 @@ class TaskWork(Work):
         is_set = self._fs is not None or self._task._folder_is_set()
         if is_set and self.book.api.session.times("jobs without completion flag") == 1:
             fallback = self.outputs.completion_fallback()
-            logger.log(self._level, "Job %s, as others after it, gets no completion flag: %s", name, fallback)
+            logger.log(
+                self._level, "Job %s, like others after it, gets no completion flag: %s", name, fallback
+            )
 
 
 def _kind_of(task: JobTask) -> str:
-    """Return ``MODULE.CLASS`` of a task; for a script, the module's name is that of its file."""
+    """Return a task's ``MODULE.CLASS``; for a script, the module is named after its file."""
     kind = task._kind()
     module = kind.__module__
     if module == "__main__":

@@ -1,4 +1,4 @@
-"""Uploads of a task to the cluster's file system before its job is submitted."""
+"""Uploads a task's files to the cluster's file system before its job is submitted."""
 
 from __future__ import annotations
 
@@ -28,30 +28,32 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_COMPARED = 32 * 1024 * 1024  # largest upload in bytes whose content is compared with the last run's
+_COMPARED = (
+    32 * 1024 * 1024
+)  # size in bytes of the largest upload whose content is compared with the last run's
 
 NO_FILES = (
     "and [OpenPai] has none; write storage = NAME into luigi.cfg (OpenPAI 0.16 and later) or "
     "webhdfs_url = http://NAMENODE:PORT (0.7 to 0.14; PORT: 5070 on an OpenPAI)"
 )
 _CODE_LIMIT = 200_000_000
-"""Maximum size of a code folder in bytes; beyond it containers do not start (OpenPAI 0.7)."""
+"""Maximum size of a code folder in bytes; with a larger one, containers do not start (OpenPAI 0.7)."""
 
 _SHOWN = 3  # number of files that an error names, the largest first
 
 
 def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> None:
-    """Send the new and changed files of a task's ``uploads``.
+    """Send the new and changed files in a task's ``uploads``.
 
     Args:
         task: The task; if its ``runtime`` is true, ``pai_runtime.py`` is also sent.
-        code_dir: The code folder of its job.
+        code_dir: Its job's code folder.
         fs: The cluster's file system; None if none is configured.
 
     Raises:
         ConfigError: there are uploads, but no file system is configured.
         SpecError: an upload is invalid; nothing was sent.
-        HdfsError: the file system refused an upload or failed.
+        HdfsError: the file system rejected an upload or failed.
     """
     named: Any = task.uploads or {}
     if not isinstance(named, Mapping):
@@ -78,7 +80,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
 def upload_inputs(task: PaiTask) -> dict[str, str]:
     """Return upload -> names and checksums of its files, for each valid upload of a task.
 
-    Because every run compares them, an upload of more than 32 MiB has its files' sizes instead of checksums.
+    Every run compares them, so an upload of more than 32 MiB gets its files' sizes instead of checksums.
     """
     named: Any = task.uploads if isinstance(task.uploads, Mapping) else {}
     inputs = {}
@@ -92,7 +94,7 @@ def upload_inputs(task: PaiTask) -> dict[str, str]:
 
 
 def _checksum(file: LocalFile) -> str:
-    """Return the checksum of a file; a process reads each version of it only once."""
+    """Return a file's checksum; a process reads each version of the file only once."""
     found = file.place.stat()
     return _checksum_of(file, found.st_size, found.st_mtime_ns)
 
@@ -111,7 +113,7 @@ def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
 
 
 def _prepared(task: PaiTask, named: Mapping[Any, Any], problems: list[Problem]) -> Iterator[Upload]:
-    """Yield the valid uploads; add the problems of invalid uploads to ``problems``."""
+    """Yield the valid uploads; add what is wrong with invalid uploads to ``problems``."""
     from luigi_pai.files import TransferError, Upload, cluster_files  # noqa: PLC0415  only files need it
 
     folder = base_folder(task, "uploads")
@@ -151,7 +153,7 @@ def _sent_to_one_path(uploads: list[Upload]) -> Iterator[Problem]:
 
 
 def _over_the_limit(code_dir: str | None, uploads: list[Upload], fs: FileSystem) -> Iterator[Problem]:
-    """Yield a problem if the uploads to the code folder are larger than a container accepts."""
+    """Yield a problem if the uploads to the code folder are too large for a container."""
     if not code_dir:
         return
     try:

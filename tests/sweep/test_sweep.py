@@ -481,7 +481,7 @@ def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_sweep(pai, caplog):
     assert states(sweep) == ["SUCCEEDED"] * 6
     assert pai.submissions == 6
     assert len(told) == 1
-    assert "is not up to date: Luigi's scheduler fails: Errors (3 attempts)" in caplog.text
+    assert "is not up to date, because Luigi's scheduler is failing: Errors (3 attempts)" in caplog.text
 
 
 # ---------------------------------------------------------------- the log and the page

@@ -239,7 +239,7 @@ def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_task(pai, monkeypatch
         monkeypatch.setattr(task, callback, fail)
     task.run()
     assert fail.call_count == 1
-    assert "The page of Train(name=train) is not up to date: Luigi's scheduler fails:" in caplog.text
+    assert "The page of Train(name=train) is not up to date, because Luigi's scheduler is failing:" in caplog.text
 
 
 def test_openpais_retry_count_is_not_luigis():
