@@ -29,12 +29,12 @@ _MARKER = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker ``pai``."""
+    """Register the ``pai`` marker."""
     config.addinivalue_line("markers", _MARKER)
 
 
 def pytest_runtest_setup() -> None:
-    """Reset all clusters, so that a test does not see the mocks of an earlier test."""
+    """Reset all clusters, so that a test does not see an earlier test's mocks."""
     registry = sys.modules.get("luigi_pai.api.registry")
     if registry is not None:
         registry.reset_clusters()
@@ -42,7 +42,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture(scope="session")
 def _pai_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """The servers of this session; each is started on its first use."""
+    """This session's servers; each is started on first use."""
     from luigi_pai.testing.servers import Servers  # noqa: PLC0415  pytest's start would take longer
 
     servers = Servers(tmp_path_factory)
@@ -58,7 +58,7 @@ def pai_server(_pai_servers: Servers) -> str:
 
 @pytest.fixture
 def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
-    """An empty OpenPAI on this machine, which Luigi's configuration names during the test."""
+    """An empty OpenPAI on this machine, which Luigi's configuration points to during the test."""
     _check_alone(request, "pai")
     with _pai_servers.use(**_asked(request.node)) as server:
         request.node.stash[_PAI] = server
@@ -67,7 +67,7 @@ def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that has left a script or fault unused; if it has failed already, extend its report."""
+    """Fail a test that left a script or fault unused; if it already failed, extend its report."""
     pai = item.stash.get(_PAI, None)
     try:
         yield
@@ -104,7 +104,7 @@ def _check_alone(request: pytest.FixtureRequest, fixture: str) -> None:
 
 @pytest.fixture
 def pai_mock(request: pytest.FixtureRequest) -> Iterator[PaiMock]:
-    """The REST routes that a PaiTask needs, mocked with ``responses``; no server and no network is used."""
+    """The REST routes that a PaiTask needs, mocked with ``responses``; uses no server and no network."""
     _check_alone(request, "pai_mock")
     try:
         from luigi_pai.testing.mock import mocked  # noqa: PLC0415  as above

@@ -31,9 +31,9 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
     """Apply these settings (raw values) to all tasks in this process and in Luigi processes that it starts.
 
     Files that Luigi reads during the test (``add_config_path``, or a new parser) do not change the settings.
-    Each [OpenPai:NAME] also gets them, so that no test submits to a real cluster by mistake. Started
-    processes read them from a file in ``folder``, which contains the password and is deleted afterwards.
-    Claims are also stored in ``folder``, so that a test leaves nothing in the user's home folder.
+    Each [OpenPai:NAME] also gets them, so that no test submits to a real cluster by mistake. Processes that
+    the test starts read them from a file in ``folder``, which contains the password and is deleted
+    afterwards. Claims are also stored in ``folder``, so that a test leaves nothing in the user's home folder.
 
     Raises:
         ConfigError: Luigi's configuration is a luigi.toml.
@@ -75,12 +75,12 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
 
 
 def _clusters(config: Any) -> list[str]:
-    """Return the names of the sections of clusters, [OpenPai] first."""
+    """Return the names of the cluster sections, [OpenPai] first."""
     return [SECTION, *(name for name in config.sections() if name.startswith(f"{SECTION}:"))]
 
 
 def _sections(config: Any) -> Sections:
-    """Return the sections of a configuration."""
+    """Return a configuration's sections."""
     shared = config.defaults().items()
     return {
         name: {key: value for key, value in config.items(name, raw=True) if (key, value) not in shared}
@@ -89,12 +89,12 @@ def _sections(config: Any) -> Sections:
 
 
 def _write(config: Any, name: str, section: Mapping[str, Any] | None) -> None:
-    """Replace the section ``name`` with ``section``, or remove it if ``section`` is None."""
+    """Replace the ``name`` section with ``section``, or remove it if ``section`` is None."""
     config.remove_section(name)
     if section is not None:
         config.read_string(
             _with_sections(_parser(), {name: dict(section)})
-        )  # because set() refuses a single %
+        )  # because set() rejects a single %
 
 
 def _file_for_others(clusters: list[str], section: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""PaiMock: the value of the fixture ``pai_mock``."""
+"""PaiMock: the value of the ``pai_mock`` fixture."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Response = tuple[int, dict[str, str], str]
 
 
 class _States(UserDict[str, str]):
-    """Job -> state. It refuses invalid states, with which a task would wait forever."""
+    """Job -> state. Rejects invalid states, which would make a task wait forever."""
 
     def __init__(self, attribute: str) -> None:
         super().__init__()
@@ -55,13 +55,13 @@ class _States(UserDict[str, str]):
 
 
 class PaiMock:
-    """Mocks of the routes that a successful PaiTask needs: login, submission, status, list of jobs.
+    """Mocks of the routes that a successful PaiTask needs: login, submission, status, job list.
 
     Attributes:
         submitted: The posted jobs as dicts.
-        states: The state of each job on the server, by the job's name; a test can add jobs.
-        ends: The state that a job gets when it is submitted, by the job's name; default: ``SUCCEEDED``.
-        mock: The mock of ``responses``; a test can add routes.
+        states: Job name -> the job's state on the server; a test can add jobs.
+        ends: Job name -> the state that the job gets when it is submitted; default: ``SUCCEEDED``.
+        mock: The ``responses`` mock; a test can add routes.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class PaiMock:
             self.mock.add_callback(method, re.compile(f"{base}{path}$"), callback=callback)
 
     def unmatched(self) -> str:
-        """Return a message that names the jobs in ``ends`` that no task has submitted; empty if none."""
+        """Return a message that names the jobs in ``ends`` that no task submitted; empty if none."""
         names = [job["jobName"] for job in self.submitted]
         missed = ", ".join(f"pai_mock.ends[{name!r}]" for name in self.ends if name not in names)
         listed = ", ".join(names) or "none"
@@ -110,7 +110,7 @@ class PaiMock:
 
 @contextlib.contextmanager
 def mocked() -> Iterator[PaiMock]:
-    """Yield the mocks of a test, to which the settings of all tasks point."""
+    """Yield a test's mocks, which all tasks' settings point to."""
     pai_mock = PaiMock()
     reset_clusters()
     try:

@@ -1,4 +1,4 @@
-"""Pai: the value of the fixture ``pai``."""
+"""Pai: the value of the ``pai`` fixture."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ class MovedClock(Clock):
         return super().time() + self.seconds
 
     def monotonic(self) -> float:
-        """Return the system's monotonic seconds plus ``seconds``."""
+        """Return the system's monotonic clock in seconds, plus ``seconds``."""
         return super().monotonic() + self.seconds
 
 
 class Pai:
-    """The OpenPAI of one test.
+    """One test's OpenPAI.
 
     Args:
         server: The local server.
-        clock: The clock of the tasks.
+        clock: The tasks' clock.
 
     Attributes:
         server: The local server.
@@ -65,7 +65,7 @@ class Pai:
         self._clock = clock
         self._scripts: list[When] = []
         self._paths: list[str] = []  # paths of the server's fault rules
-        self._struck: set[int] = set()  # indices of the rules that have failed a request
+        self._struck: set[int] = set()  # indices of the rules that made a request fail
         self._forgotten: list[str] = []  # jobs that the server may have deleted
 
     def __repr__(self) -> str:
@@ -73,21 +73,21 @@ class Pai:
 
     @property
     def cluster(self) -> Cluster:
-        """The Cluster of the tasks."""
+        """The tasks' Cluster."""
         return OpenPai.current().cluster()
 
     @property
     def files(self) -> FileSystem:
-        """The file system of the tasks: HDFS on v1, a storage on v2."""
+        """The tasks' file system: HDFS on v1, a storage on v2."""
         return cluster_files()
 
     @property
     def submitted(self) -> list[str]:
-        """The names of this test's jobs, as in their tasks, in the order of their submission."""
+        """The names of this test's jobs, as in their tasks, in the order of submission."""
         return [job["name"] for job in self.server.jobs()]
 
     def job(self, name: str) -> Job:
-        """Return the handle of a submitted job, which gives the job's status, logs and config.
+        """Return the handle for a submitted job, which gives access to its status, logs and config.
 
         Raises:
             AssertionError: there is no such job; the message lists the jobs.
@@ -100,8 +100,8 @@ class Pai:
     def when(self, pattern: str) -> When:
         """Make jobs whose names match a pattern follow a script instead of running their commands.
 
-        Call a method of the returned object to define how these jobs end. If a name matches several scripts,
-        the first one applies until ``times`` jobs have followed it; then the next one applies.
+        Call a method on the returned object to define how these jobs end. If a name matches several scripts,
+        the first one applies until ``times`` jobs have followed it, then the next one.
 
         Args:
             pattern: A job name with ``*`` as a wildcard; ``train*`` also matches ``train__attempt2``.
@@ -114,7 +114,7 @@ class Pai:
         try:
             names = list(dict.fromkeys(self._forgotten + self.submitted)) if self._scripts else []
             faults = self._unused_faults() if self._paths else []
-        except (ConfigError, OSError):  # the test has stopped the server
+        except (ConfigError, OSError):  # the test stopped the server
             return ""
         missed = [script for script in self._scripts if not script.matched(names)]
         late = [] if self._forgotten else [script for script in self._scripts if script.is_late(names)]
@@ -134,10 +134,10 @@ class Pai:
         """Make requests fail.
 
         Args:
-            method: The method of the requests, such as ``POST``.
+            method: The requests' method, such as ``POST``.
             path: The path below ``/api/v1`` and ``/api/v2``, such as ``/jobs`` or ``/jobs/*``.
-            status: The status of the responses: 429, or 500 to 599.
-            times: The number of requests that fail; None for all requests.
+            status: The responses' status: 429, or 500 to 599.
+            times: How many requests fail; None for all requests.
 
         Raises:
             ConfigError: an argument is invalid.
@@ -156,10 +156,10 @@ class Pai:
         self._paths.append(new["path"])
 
     def _counted_faults(self) -> list[dict[str, Any]]:
-        """Return the server's fault rules, and record which of them have failed a request."""
+        """Return the server's fault rules, and record which of them made a request fail."""
         rules = self.server.fault_counts()
         paths = [rule["path"] for rule in rules]
-        if paths != self._paths:  # the test has called set_faults() itself, or has restarted the server
+        if paths != self._paths:  # the test called set_faults() itself, or restarted the server
             self._paths, self._struck = paths, set(range(len(paths)))
         self._struck |= {place for place, rule in enumerate(rules) if rule["struck"]}
         return rules
@@ -179,9 +179,9 @@ class Pai:
         minutes: float = 0,
         seconds: float = 0,
     ) -> None:
-        """Move the clock of the tasks forward, and delete jobs on the server, like real servers.
+        """Move the tasks' clock forward, and delete old jobs on the server, as real servers do.
 
-        A v1 server deletes a job 12 hours after its end, a v2 server after 30 days. Running jobs are not
+        A v1 server deletes a job 12 hours after it ends, a v2 server after 30 days. Running jobs are not
         affected.
 
         Raises:
@@ -206,8 +206,8 @@ class When:
 
     Args:
         server: The local server.
-        pattern: The pattern of the jobs' names.
-        earlier: The names of the jobs that were submitted before.
+        pattern: The pattern for job names.
+        earlier: The names of the jobs that were submitted earlier.
     """
 
     def __init__(self, server: LocalPai, pattern: str, earlier: Sequence[str] = ()) -> None:
@@ -229,7 +229,7 @@ class When:
         return self._pattern == "*" or any(fnmatchcase(name, self._pattern) for name in names)
 
     def is_late(self, names: Iterable[str]) -> bool:
-        """Return whether all of these jobs that match the pattern were submitted before the script."""
+        """Return whether all matching jobs among these were submitted before the script was defined."""
         return self.matched(names) and not self.matched(set(names).difference(self._earlier))
 
     def exits(
@@ -244,11 +244,11 @@ class When:
         """Make every task exit with a code.
 
         Args:
-            code: The exit code of the command, 0 to 255; OpenPAI v2 reports most of these as 255.
-            stderr: The standard error of the command.
-            stdout: The standard output of the command.
-            after: The run time of each task in seconds.
-            times: The number of jobs that follow the script; None for all jobs.
+            code: The command's exit code, 0 to 255; OpenPAI v2 reports most of these as 255.
+            stderr: The command's standard error.
+            stdout: The command's standard output.
+            after: How long each task runs, in seconds.
+            times: How many jobs follow the script; None for all jobs.
         """
         if not isinstance(code, int):
             raise TypeError(f"{self}.exits({code!r}): an exit code is a number, such as exits(1)")
@@ -267,9 +267,9 @@ class When:
         return self._add(waits=True, times=times)
 
     def completes(self, *, after: float = 0.0, times: int | None = None) -> When:
-        """Make the job succeed ``after`` seconds after the end of its tasks (v1 only).
+        """Make the job succeed ``after`` seconds after its tasks end (v1 only).
 
-        Meanwhile its state is COMPLETING, which the server reports like OpenPAI 0.10 to 0.14.
+        Until then, its state is COMPLETING, which the server reports like OpenPAI 0.10 to 0.14.
         """
         if self._server.luigi_section["api_version"] != "v1":
             raise ConfigError(
@@ -290,7 +290,7 @@ class When:
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return the rest of a fault rule: ``count``, less the requests that it made fail."""
+    """Return what is left of a fault rule's ``count`` after the requests that it made fail."""
     counted = {"seen", "struck"}
     left = {key: value for key, value in rule.items() if key not in counted}
     if left["count"] is not None:

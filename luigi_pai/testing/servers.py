@@ -1,4 +1,4 @@
-"""The servers of a test session: one local OpenPAI for each API."""
+"""A test session's servers: one local OpenPAI for each API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLLING = {"poll_min": "0.02", "poll_max": "0.2", "poll_patience": "10"}
 
 
 class Servers:
-    """The servers of a test session."""
+    """A test session's servers."""
 
     def __init__(self, folders: pytest.TempPathFactory) -> None:
         self._folders = folders
@@ -38,7 +38,7 @@ class Servers:
     def use(self, api: str = DEFAULT_API, *, hdfs: bool = False) -> Iterator[Pai]:
         """Yield an empty OpenPAI for one test. Running jobs end with the test.
 
-        ``hdfs`` adds an HDFS to a release without one.
+        ``hdfs`` adds an HDFS to a release that does not include one.
         """
         server = self._server(api, hdfs=hdfs)
         _empty(server)  # a fixture or a test that has only its URL may have used it
@@ -66,7 +66,7 @@ class Servers:
 
 
 def _empty(server: LocalPai) -> None:
-    """Empty a server; restart it first if the test has stopped or killed it."""
+    """Empty a server, restarting it first if the test stopped or killed it."""
     try:
         server.empty()
     except (ConfigError, OSError, HTTPException):

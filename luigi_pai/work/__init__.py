@@ -1,1 +1,1 @@
-"""Pieces of work: their evidence, and how they are decided, submitted, run and recorded. No Luigi."""
+"""Pieces of work: the evidence about them, and how to decide, submit, run and record them. No Luigi."""

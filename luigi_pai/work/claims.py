@@ -24,10 +24,10 @@ LARGEST = 100_000
 _LONGEST = 200  # characters of a job's name in the names of its claim files
 _LONGEST_TASK = 200  # characters
 _HASH = 12
-_MOST = 999_999_999  # largest number of a submission; it has at most nine digits in the name of a claim file
+_MOST = 999_999_999  # largest submission number; a claim file's name has at most nine digits for it
 _RUNNING = "RUNNING"
 _STOP_SENT = "STOPPING"
-_RELEASED = ("FAILED", "STOPPED")  # states after which the outputs of a submission no longer count
+_RELEASED = ("FAILED", "STOPPED")  # states after which a submission's outputs no longer count
 _START = re.compile(rf"{_RUNNING}-(\d{{1,9}})-(\d{{1,15}})")
 _FILE = re.compile(r"(?P<stem>.+)\.(?P<number>[1-9]\d{0,8})\.(?P<suffix>[A-Za-z0-9-]+)", re.DOTALL)
 
@@ -37,21 +37,21 @@ class Claim:
     """A submission of a task's job, claimed before it is posted.
 
     Attributes:
-        name: The name of the task's job.
-        number: The number of the submission, from 1.
-        job: The name of the server's job that runs the submission, by itself or as an instance of an array.
+        name: The task's job's name.
+        number: The submission's number, from 1.
+        job: The name of the server's job that runs the submission, alone or as an instance of an array.
         cluster: The URL of the rest-server.
         user: The user who submitted it.
-        claimed_ms: The time of the claim in ms since 1970 UTC, by the clock of the submitting machine.
-        digest: The digest of the job, see ``jobspec.comparison.job_digest``.
-        task: The ``MODULE.CLASS`` of the work; empty in claims of versions that did not record it.
-        inputs: See ``Work.inputs``; empty in claims of versions that did not record them.
+        claimed_ms: The time of the claim in ms since 1970 UTC, by the submitting machine's clock.
+        digest: The job's digest, see ``jobspec.comparison.job_digest``.
+        task: The work's ``MODULE.CLASS``; empty in claims from versions that did not record it.
+        inputs: See ``Work.inputs``; empty in claims from versions that did not record them.
         token: Distinguishes claims that are otherwise equal.
-        runs_since: The number of retries by the cluster, and the time when the submission was first seen
-            running after them, in ms since 1970 UTC. None if it has not been seen running yet, or if the
-            server sends the start time.
-        stop_sent: Whether an interrupted run has asked the server to stop the submission.
-        state: The final state of the submission, ``SUCCEEDED``, ``FAILED`` or ``STOPPED``; None if unknown.
+        runs_since: How many times the cluster retried the submission, and when it was first seen running
+            after that, in ms since 1970 UTC. None if it has not been seen running yet, or if the server
+            sends the start time.
+        stop_sent: Whether an interrupted run asked the server to stop the submission.
+        state: The submission's final state, ``SUCCEEDED``, ``FAILED`` or ``STOPPED``; None if unknown.
     """
 
     name: str
@@ -70,15 +70,15 @@ class Claim:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has failed or was stopped, or an interrupted run has asked the server to stop it."""
+        """Whether it failed or was stopped, or an interrupted run asked the server to stop it."""
         return self.state in _RELEASED or (self.state is None and self.stop_sent)
 
 
 class ClaimFolder(Protocol):
-    """A folder of claims. On every file system, its claims follow the rules of ``Claims``."""
+    """A folder of claims. On every file system, its claims follow the rules in ``Claims``."""
 
     where: str
-    """The folder, as it is named in messages."""
+    """The folder, as named in messages."""
 
     def names(self) -> list[str]:
         """Return the names of the files; an empty list if the folder does not exist."""
@@ -94,8 +94,8 @@ class ClaimFolder(Protocol):
         Args:
             name: The file's name.
             data: The file's content.
-            is_needed: Whether nothing else prevents a second submission: the server refuses a second job of
-                the same name, but it does not know the points of an array.
+            is_needed: Whether nothing else prevents a second submission. The server rejects a second job with
+                the same name, but it does not know an array's points.
 
         Raises:
             NotClaimed: The file is needed, and cannot be created now.
@@ -115,15 +115,15 @@ class ClaimFolder(Protocol):
 
         Args:
             name: The file's name.
-            problem: The problem; in the message it follows the path of the file.
-            step: The next step for the user; by default, to check the file system of the folder.
+            problem: The problem; in the message, it follows the file's path.
+            step: The next step for the user; by default, to check the folder's file system.
         """
 
 
 class NotClaimed(Exception):
-    """The file of a claim was not created, although it does not exist.
+    """A claim's file was not created, although it does not exist.
 
-    Another process may have just released its claim, or the disk is full.
+    Another process may have just released its claim, or the disk may be full.
 
     Attributes:
         error: The error to raise if the claim still cannot be created.
@@ -135,23 +135,23 @@ class NotClaimed(Exception):
 
 
 class Claims:
-    """The claims of one piece of work in a folder. The folder may also contain claims of other work.
+    """One piece of work's claims in a folder, which may also contain other work's claims.
 
-    ``NAME.N.json`` claims submission N. The file appears only when it is complete, and only one process can
-    create it; any other process reads it instead. Empty files record events:
+    ``NAME.N.json`` claims submission N. The file becomes visible only when it is complete, and only one
+    process can create it; any other process reads it instead. Empty files record events:
     ``NAME.N.RUNNING-RETRIES-TIME`` is written when the job is first seen running, if its server does not
-    send the start time, ``NAME.N.STOPPING`` when an interrupted run has asked the server to stop the job, and
+    send the start time, ``NAME.N.STOPPING`` when an interrupted run asks the server to stop the job, and
     ``NAME.N.STATE`` when the job has ended.
 
-    Each method raises PaiError if the folder cannot be read or written, or if the file of a claim has other
+    Each method raises PaiError if the folder cannot be read or written, or if a claim's file has other
     content.
 
     Args:
         folder: The folder.
-        name: The name of the work.
+        name: The work's name.
 
     Attributes:
-        where: The folder, as it is named in messages.
+        where: The folder, as named in messages.
     """
 
     def __init__(self, folder: ClaimFolder, name: str) -> None:
@@ -161,12 +161,12 @@ class Claims:
         if len(name) > _LONGEST:
             self._stem = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"
         self._listed: dict[str, dict[int, set[str]]] | None = None
-        self._made: Claim | None = None  # the last claim that this object has written and not released
+        self._made: Claim | None = None  # the last claim that this object wrote and did not release
 
     def last(self) -> Claim | None:
-        """Return the claim of the last submission, with its final state if known; None if there is no claim.
+        """Return the last submission's claim, with its final state if known; None if there is no claim.
 
-        A claim that this object has written is not read again.
+        A claim that this object wrote is not read again.
         """
         self._listed = None
         return self.last_of(self._stem)
@@ -174,9 +174,9 @@ class Claims:
     def others(self) -> list[str]:
         """Return other work with claims in the folder, unless its last submission failed or was stopped.
 
-        So each of them has succeeded, or its final state is not recorded. The names are file names, which end
-        in a hash if the work's name is long; ``last_of`` returns the claim. This uses the listing of
-        ``last()``.
+        Each of them therefore either succeeded or has no recorded final state. The names are file names,
+        which end in a hash if the work's name is long; ``last_of`` returns the claim. Uses the listing that
+        ``last()`` made.
         """
         return sorted(
             stem
@@ -185,7 +185,7 @@ class Claims:
         )
 
     def last_of(self, stem: str) -> Claim | None:
-        """Return the last claim of a piece of work from ``others()``; None if it has been removed."""
+        """Return the last claim of a piece of work from ``others()``; None if the claim was removed."""
         numbers = self._files().get(stem, {})
         number = _newest(numbers)
         if number == 0:
@@ -199,7 +199,7 @@ class Claims:
         """Claim a submission; return ``claim``, or the submission's earlier claim (with its state, if known).
 
         Raises:
-            NotClaimed: Neither this process nor another one has claimed the submission.
+            NotClaimed: Neither this process nor another one claimed the submission.
         """
         name = self._file(claim, "json")
         self._made = None
@@ -221,7 +221,7 @@ class Claims:
         return claim
 
     def end(self, claim: Claim, state: str) -> Claim:
-        """Record the final state of a submission, unless it is recorded; return the claim with this state."""
+        """Record a submission's final state if not recorded yet; return the claim with this state."""
         self._folder.add(self._file(claim, state))
         return replace(claim, state=state)
 
@@ -230,7 +230,7 @@ class Claims:
         self._folder.add(self._file(claim, f"{_RUNNING}-{retries}-{moment}"))
 
     def stops(self, claim: Claim) -> None:
-        """Record that the server was asked to stop a submission, because no process may see its end."""
+        """Record that the server was asked to stop a submission, in case no process sees its end."""
         self._folder.add(self._file(claim, _STOP_SENT))
 
     def release(self, claim: Claim) -> None:
@@ -242,7 +242,7 @@ class Claims:
         return f"{self._stem}.{claim.number}.{suffix}"
 
     def _files(self) -> dict[str, dict[int, set[str]]]:
-        """Return stem -> number of the submission -> suffixes of its files, from one listing."""
+        """Return stem -> submission number -> suffixes of its files, from one listing."""
         if self._listed is None:
             listed: dict[str, dict[int, set[str]]] = {}
             for found in filter(None, map(_FILE.fullmatch, self._folder.names())):
@@ -281,7 +281,7 @@ def claim_once(claims: Claims, claim: Claim, retry: Retry, sleep: Callable[[floa
 
 
 def _newest(numbers: Mapping[int, set[str]]) -> int:
-    """Return the number of the last claimed submission; 0 if there is no claim."""
+    """Return the last claimed submission's number; 0 if there is no claim."""
     return max((number for number, files in numbers.items() if "json" in files), default=0)
 
 
@@ -292,7 +292,7 @@ def _serialized(claim: Claim) -> bytes:
 
 
 def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
-    """Return a claim with the events that the names of its event files record."""
+    """Return a claim with the events that its event files' names record."""
     starts = [(int(found[1]), -int(found[2])) for found in map(_START.fullmatch, files) if found]
     retries, moment = max(starts, default=(0, 0))
     states = sorted(suffix for suffix in files if suffix.isalpha() and suffix not in ("json", _STOP_SENT))

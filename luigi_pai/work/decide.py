@@ -1,4 +1,4 @@
-"""Decides the next step of a piece of work from its known situation. It makes no requests and logs nothing.
+"""Decides the next step for a piece of work from what is known. Makes no requests and logs nothing.
 
 ``docs/running-again.md`` describes the decisions for users. ``tests/data/tasks/decisions.yaml`` has a row for
 each case.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.work.claims import Claim
 
-_ON_ITS_WAY = 10.0  # seconds after a claim in which its job may still be on its way to the server
+_ON_ITS_WAY = 10.0  # how long after a claim its job may still be on its way to the server, in seconds
 _DAYS_FROM = 72  # hours; messages give longer times in days
 
 
@@ -28,7 +28,7 @@ class Done:
     """Nothing to do: the work has succeeded.
 
     Attributes:
-        entry: The submission. None if the server does not know it, and the outputs show the success.
+        entry: The submission. None if the server does not know it and the outputs show that it succeeded.
     """
 
     entry: Entry | None = None
@@ -51,9 +51,9 @@ class Submit:
 
     Attributes:
         number: The number of the submission: 1 for NAME, 2 for NAME__attempt2, ...
-        array: The array that the submission was claimed for, and that is sent again; None if there is none.
-        wait: Seconds in which the job of an earlier claim may still arrive; look it up again before you
-            submit.
+        array: The array that the submission was claimed for and that is sent again; None if there is none.
+        wait: How long an earlier claim's job may still take to arrive, in seconds; look it up again before
+            you submit.
         reason: Why an earlier submission does not count, for the log; empty if there is nothing to say.
     """
 
@@ -82,23 +82,23 @@ class Situation:
     """Everything that a decision depends on.
 
     Attributes:
-        name: The name of the work.
-        kind: The ``MODULE.CLASS`` of the work.
-        digest: The digest of the job; None if it is unknown, so that nothing is compared.
+        name: The work's name.
+        kind: The work's ``MODULE.CLASS``.
+        digest: The job's digest; None if it is unknown, so that nothing is compared.
         folder: The output folder.
-        own_name: The server's name of the submission that ``claim`` or ``entry`` describes.
+        own_name: The server's name for the submission that ``claim`` or ``entry`` describes.
         entry: The newest submission; None if there is none.
         claim: The last claim; None if there is none, or if the decision does not need it.
-        is_complete: Whether the outputs show that the work has succeeded. It is used only if the server does
-            not know the submission.
+        is_complete: Whether the outputs show that the work succeeded. Used only if the server does not know
+            the submission.
         age: Seconds since the claim; 0 without a claim.
-        retention: Seconds for which the server keeps a finished job.
+        retention: How long the server keeps a finished job, in seconds.
         cluster: The URL of the rest-server.
         section: The section of luigi.cfg, for messages.
-        page: The URL of the page of the entry's job.
-        on_forgotten: The setting of this name.
-        is_durable: Whether claims are on the cluster, and so remain after the server has deleted a job.
-        is_final: Whether a failed newest submission is the last one that is allowed.
+        page: The URL of the entry's job page.
+        on_forgotten: The setting with this name.
+        is_durable: Whether claims are on the cluster, so that they outlive the server's copy of a job.
+        is_final: Whether the newest submission, if it failed, is the last one allowed.
         shares_jobs: Whether the work may run as an instance of an array.
     """
 
@@ -139,21 +139,21 @@ def decide(known: Situation) -> Decision:
 
 
 def still_on_its_way(age: float) -> float:
-    """Return for how many more seconds the job of a claim may be on its way to the server.
+    """Return how much longer a claim's job may be on its way to the server, in seconds.
 
     Args:
-        age: The age of the claim in seconds; negative if the clock of the machine that made it is ahead.
+        age: The claim's age in seconds; negative if the clock of the machine that made it is ahead.
     """
     return max(0.0, _ON_ITS_WAY - age) if age >= 0 else 0.0
 
 
 def is_same_class(kind: str, other: str) -> bool:
-    """Return whether two ``MODULE.CLASS`` name one class; the package depends on where Python was started."""
+    """Return whether two ``MODULE.CLASS`` are one class; the package depends on where Python was started."""
     return kind.rsplit(".", 2)[-2:] == other.rsplit(".", 2)[-2:]
 
 
 def _about_unknown(known: Situation, entry: Entry) -> Decision:
-    """Decide about a submission that was recorded, and that the server does not know."""
+    """Decide about a submission that was recorded but that the server does not know."""
     claim = known.claim
     if entry.void or claim is None:
         return Submit(entry.number + 1)
@@ -173,9 +173,9 @@ def _about_unknown(known: Situation, entry: Entry) -> Decision:
 
 
 def _again(known: Situation, claim: Claim) -> Decision:
-    """Decide about a claimed job that has not reached the server: it is sent again under the same name.
+    """Decide about a claimed job that did not reach the server: send it again under the same name.
 
-    If the first one arrives after all, the server accepts only one of the two.
+    If the first job arrives after all, the server accepts only one of the two.
     """
     wait = still_on_its_way(known.age)
     reason = (
@@ -203,7 +203,7 @@ def _part_of_array(known: Situation, entry: Entry) -> RunsInArrayError:
 
 
 def _claimed_for_array(name: str, array: str) -> RunsInArrayError:
-    """Return the error for work that is claimed for an array which the server does not know."""
+    """Return the error for work that is claimed for an array that the server does not know."""
     return RunsInArrayError(
         f"job {name!r} was not submitted: it was claimed as a part of job {array!r}, which runs several "
         "points of a sweep and is not on the server; run the sweep again, which submits it",
@@ -237,7 +237,7 @@ def _forgotten(claim: Claim, known: Situation) -> PaiJobForgotten:
 
 
 def other_work(known: Situation) -> PaiWorkConflict | None:
-    """Return the error if the last claim of the name is from other work, with another class and job."""
+    """Return the error if the name's last claim is from other work, with another class and job."""
     claim = known.claim
     if claim is None or known.entry is None or claim.number != known.entry.number or not claim.task:
         return None

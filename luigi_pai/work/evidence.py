@@ -1,4 +1,4 @@
-"""Evidence: the information about work that does not come from its server: claims, flag and outputs."""
+"""Evidence: information about work that does not come from its server, but from claims, flag and outputs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_FRESH = 30.0  # seconds for which cached claims are valid for a new run
-_RETENTION = 30 * 86400.0  # seconds for which claims on this machine are kept
+_FRESH = 30.0  # how long cached claims stay valid for a new run, in seconds
+_RETENTION = 30 * 86400.0  # how long to keep claims on this machine, in seconds
 
 
 @dataclass(slots=True)
 class Recorded:
-    """A process's cache of a job's last claim, the time when it was read, and the last recorded final state.
+    """A process's cache of a job's last claim, when it was read, and the last recorded final state.
 
-    ``others`` is the other work that has claims in the folder, see ``Claims.others``.
+    ``others`` is the other work with claims in the folder, see ``Claims.others``.
     """
 
     claim: Claim | None = None
@@ -45,8 +45,9 @@ class Evidence:
     """Information about a piece of work that its server does not have.
 
     If the output folder is on the cluster's file system, claims and flag are there. If not, there is no
-    completion flag, and the claims are in a folder of the user on this machine. Such claims decide between
-    the user's processes on this machine, but do not prove a success. A mocked test makes no such claims.
+    completion flag, and the claims are in one of the user's folders on this machine. Such claims decide
+    which of the user's processes on this machine submits, but do not prove that a job succeeded. A mocked
+    test makes no such claims.
 
     If the file system fails, ``confirm``, ``release``, ``with_start`` and ``stop_sent`` log the error. All
     other methods raise PaiError.
@@ -56,8 +57,8 @@ class Evidence:
         sleep: Waits for a number of seconds; by default, the sleep of the cluster's clock.
 
     Attributes:
-        noted: A claim of the work from another source, such as the journal of a sweep. It is used if the
-            output folder is elsewhere, and no later claim is known.
+        noted: The work's claim from another source, such as a sweep's journal. It is used if the output
+            folder is elsewhere and no later claim is known.
     """
 
     def __init__(self, work: Work, sleep: Callable[[float], None] | None = None) -> None:
@@ -66,14 +67,14 @@ class Evidence:
         self._book = work.book
         self._clock = work.book.api.clock
         self._sleep = sleep or self._clock.sleep
-        self._mine: Claim | None = None  # the last claim that this run has made or tried to make
+        self._mine: Claim | None = None  # the last claim that this run made or tried to make
         self._known = work.book.remembered(("evidence", work.name, work.folder), Recorded)
         if self._clock.monotonic() - self._known.read_at > _FRESH:
             self._known.read_at = -math.inf
 
     @property
     def is_durable(self) -> bool:
-        """Whether claims and flag are on the cluster, and so remain after the server has deleted a job."""
+        """Whether claims and flag are on the cluster, so that they remain after the server deletes a job."""
         return self._work.outputs.fs is not None
 
     @functools.cached_property
@@ -102,7 +103,7 @@ class Evidence:
         return None if folder is None else Claims(folder, work.name)
 
     def close(self) -> None:
-        """Release the access to claims and flag; the next read or write opens it again."""
+        """Release access to claims and flag; the next read or write reopens it."""
         for name in ("flag", "_claims"):
             self.__dict__.pop(name, None)
 
@@ -121,7 +122,7 @@ class Evidence:
         return self._known.claim
 
     def hold(self, claim: Claim | None) -> None:
-        """Use a claim as the valid one: this run's claim, or the earlier claim of another process."""
+        """Use a claim as the valid one: this run's claim, or another process's earlier claim."""
         self._known.claim, self._known.read_at = claim, self._clock.monotonic()
 
     def read_again(self) -> None:
@@ -133,7 +134,7 @@ class Evidence:
         outputs, now = self._work.outputs, self._clock.monotonic()
         if not self.is_durable:
             return outputs.any_exists()
-        # If another process submits the job meanwhile, the next submission finds its claim.
+        # If another process submits the job in the meantime, the next submission finds its claim.
         if now - self._known.missing_at > _FRESH:
             self._known.missing_at = -math.inf if outputs.any_exists() else now
         return self._known.missing_at == -math.inf
@@ -150,10 +151,10 @@ class Evidence:
     # before and after a submission
 
     def check_folder_is_ours(self) -> None:
-        """Check that no other work has used the output folder, unless it has failed or was stopped.
+        """Check that no other work has used the output folder, unless that work failed or was stopped.
 
         Raises:
-            PaiWorkConflict: Other work has used it.
+            PaiWorkConflict: Other work has used the folder.
         """
         claims, work = self._claims, self._work
         self.last()
@@ -172,7 +173,7 @@ class Evidence:
             )
 
     def check_folder(self, status: JobStatus) -> None:
-        """Check that the server's job has the output folder of the work.
+        """Check that the server's job has the work's output folder.
 
         Raises:
             PaiOutputElsewhere: The job writes to another folder.
@@ -190,10 +191,10 @@ class Evidence:
         )
 
     def claim(self, number: int, job_name: str) -> Claim:
-        """Claim a submission before it is sent; return this claim, or the earlier claim of another process.
+        """Claim a submission before it is sent; return this claim, or another process's earlier claim.
 
         Args:
-            number: The number of the submission.
+            number: The submission's number.
             job_name: The job that runs it: its own name, or the name of an array.
         """
         api, work = self._book.api, self._work
@@ -218,14 +219,15 @@ class Evidence:
 
     @property
     def is_mine(self) -> bool:
-        """Whether the valid claim is the one that this run has made."""
+        """Whether this run made the valid claim."""
         claim, mine = self._known.claim, self._mine
         return claim is not None and mine is not None and claim.token == mine.token
 
     def before_post(self, number: int) -> None:
         """Remove the work from the completion flag before a later submission is posted.
 
-        Call this only after the claim. Before it, another process may submit this job and set the flag.
+        Call this only after making the claim. Before that, another process may submit this job and set the
+        flag.
         """
         claim = self._known.claim
         if number > 1 and self.flag is not None and claim is not None and claim.state is None:
@@ -239,10 +241,10 @@ class Evidence:
         try:
             self.hold(self._claims.replace(mine))
         except PaiError as error:
-            logger.warning("The claim of job %s could not be renewed: %s", mine.job, error)
+            logger.warning("Cannot renew the claim of job %s: %s", mine.job, error)
 
     def release(self) -> Claim | None:
-        """Remove the claim of this run, because the job was not submitted, and return it, if there is one."""
+        """Remove this run's claim, because the job was not submitted; return the claim if there was one."""
         claim = self._known.claim
         if not self.is_mine or claim is None:
             return None
@@ -250,12 +252,12 @@ class Evidence:
             if self._claims is not None:
                 self._claims.release(claim)
         except PaiError as error:
-            logger.warning("The claim of a refused job could not be removed: %s", error)
+            logger.warning("Cannot remove the claim of a rejected job: %s", error)
         self._known.claim, self._known.read_at = None, -math.inf
         return claim
 
     def check_taken_over(self, status: JobStatus) -> None:
-        """Check the job's output folder if there is no claim; if there is one, warn if the job has changed.
+        """Check the job's output folder if there is no claim; otherwise, warn if the job has changed.
 
         Raises:
             PaiOutputElsewhere: the job writes to another folder.
@@ -272,8 +274,8 @@ class Evidence:
     def with_start(self, status: JobStatus) -> JobStatus:
         """Return a job's status; if the job runs and its server sends no start time, add one from the claim.
 
-        The added time is the time of the first lookup that found the job running after the cluster's last
-        retry. The claim records it for a later process that takes over the job.
+        The added time is when a lookup first found the job running after the cluster's last retry. The claim
+        records it for a later process that takes over the job.
         """
         claim = self._known.claim
         if status.state is not JobState.RUNNING or status.launched_ms is not None:
@@ -286,16 +288,16 @@ class Evidence:
             try:
                 self._claims.runs(claim, status.retries, moment)
             except PaiError as error:
-                logger.debug("The start time of job %s could not be recorded: %s", status.name, error)
+                logger.debug("Cannot record the start time of job %s: %s", status.name, error)
         else:
             moment = claim.runs_since[1]
         return replace(status, launched_ms=moment)
 
     def stop_sent(self, job: str) -> None:
-        """Record that an interrupted run has asked the server to stop a job.
+        """Record that an interrupted run asked the server to stop a job.
 
-        This is not a final state, because the job may have succeeded before it was stopped. It is used if the
-        server no longer knows the job.
+        This is not a final state, because the job may have succeeded before it was stopped. The record is
+        used if the server no longer knows the job.
         """
         claim = self._known.claim
         if self._claims is None or claim is None or claim.job != job:
@@ -303,7 +305,7 @@ class Evidence:
         try:
             self._claims.stops(claim)
         except PaiError as error:
-            logger.warning("The request to stop job %s could not be recorded: %s", job, error)
+            logger.warning("Cannot record the request to stop job %s: %s", job, error)
 
     # the end
 
@@ -314,11 +316,11 @@ class Evidence:
 
     @property
     def recorded_end(self) -> tuple[int, str] | None:
-        """Number and state of the last submission whose final state this process has recorded, if any."""
+        """Number and state of the last submission whose final state this process recorded, if any."""
         return self._known.end
 
     def end(self, claim: Claim | None, entry: Entry) -> None:
-        """Record the final state of a submission in its claim, if it has one, and in the cache."""
+        """Record a submission's final state in its claim, if there is one, and in the cache."""
         state = entry.known.state.value
         if claim is not None and claim.state is None and self._claims is not None:
             self._known.claim = self._claims.end(claim, state)
@@ -326,7 +328,7 @@ class Evidence:
 
 
 def warn_of_other_definition(job: str) -> None:
-    """Warn that a job was submitted with another definition of its work."""
+    """Warn that a job was submitted when its work was defined differently."""
     logger.warning(
         "Job %s was submitted with another definition than the task has now; it runs as it was "
         "submitted. To run the new one, change the name, for example by adding a version number",

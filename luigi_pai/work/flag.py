@@ -1,4 +1,4 @@
-"""CompletionFlag: the file ``_SUCCESS`` in an output folder, by which Hadoop also marks success."""
+"""CompletionFlag: the ``_SUCCESS`` file in an output folder, which Hadoop also uses to mark success."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _LARGEST = 1_000_000  # bytes
 
 
 class CompletionFlag:
-    """The completion flag of a folder.
+    """A folder's completion flag.
 
     It contains the name of the first job that completed. If the file is empty (written by Spark, by Hadoop,
-    or by hand), it counts for all jobs that were submitted with this folder. Each additional job
-    that completes gets a file ``_SUCCESS.NAME``. So adding a job rewrites no file, and jobs that finish at
+    or by hand), it counts for all jobs that were submitted with this folder. Each additional job that
+    completes gets a ``_SUCCESS.NAME`` file. Adding a job therefore rewrites no file, and jobs that finish at
     the same time do not overwrite each other's flag.
 
     Args:
         fs: The file system.
         directory: The output folder.
-        name: The name of the file.
+        name: The file's name.
     """
 
     def __init__(self, fs: FileSystem, directory: str, name: str = "_SUCCESS") -> None:
@@ -38,8 +38,8 @@ class CompletionFlag:
         """Return whether the flag marks a job as completed.
 
         Args:
-            job: The name of the job.
-            submitted_here: Whether it was submitted with this folder, so that an empty flag counts for it.
+            job: The job's name.
+            submitted_here: Whether the job was submitted with this folder, so an empty flag counts for it.
         """
         names = self._names()
         if names is not None and (job in names or (submitted_here and not names)):
@@ -47,20 +47,20 @@ class CompletionFlag:
         return self._fs.exists(self._path_of(job))
 
     def add(self, job: str, *, submitted_here: bool) -> None:
-        """Add a job; create missing folders, and keep the flags of other jobs. Arguments: see ``holds``."""
+        """Add a job; create missing folders, and keep other jobs' flags. For the arguments, see ``holds``."""
         if create_once(self._fs, self.path, f"{job}\n".encode()):
             return
         if not self.holds(job, submitted_here=submitted_here):
             create_once(self._fs, self._path_of(job), b"")
 
     def tidy(self) -> None:
-        """Remove temporary files that finished processes have left next to the flag."""
+        """Remove temporary files that finished processes left next to the flag."""
         volume, place = self._fs.at(posixpath.dirname(self.path))
         with missing_ok():
             tidy_beside(volume, place, volume.list_status(place))
 
     def discard(self, job: str) -> None:
-        """Remove a job; ``_SUCCESS`` is deleted if it names no other job, also if it is empty."""
+        """Remove a job; delete ``_SUCCESS`` if it names no other job, even if it is empty."""
         own = self._path_of(job)
         if self._fs.exists(own):
             self._fs.remove(own, recursive=False)
@@ -78,11 +78,11 @@ class CompletionFlag:
         return f"{self.path}.{job}"
 
     def _names(self) -> list[str] | None:
-        """Return the names of jobs in the file ``_SUCCESS``; None if this file does not exist.
+        """Return the job names in the ``_SUCCESS`` file; None if this file does not exist.
 
         Raises:
-            HdfsError: the file system failed, or the content is not a list of names but, for example, an HTML
-                page of a proxy.
+            HdfsError: the file system failed, or the content is not a list of names but, for example, a
+                proxy's HTML page.
         """
         data = read_small(self._fs, self.path, _LARGEST)
         if data is None:

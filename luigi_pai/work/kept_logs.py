@@ -1,4 +1,4 @@
-"""KeptLogs: copies finished jobs' logs to their output folders, where they remain after the server's logs."""
+"""KeptLogs: copies finished jobs' logs to their output folders, where they outlive the server's logs."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_FOLDER = "_logs"  # folder of the copies; Hadoop's own readers skip names that start with an underscore
-_PATIENCE = 10.0  # seconds for which a transient error of the cluster is retried
+_FOLDER = "_logs"  # folder for the copies; Hadoop's own readers skip names that start with an underscore
+_PATIENCE = 10.0  # how long to retry a transient cluster error, in seconds
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
 
 
 class KeptLogs:
-    """Writes the logs of a finished job to ``OUTPUT_DIR/_logs/JOB/ROLE-INDEX.stdout`` and ``.stderr``.
+    """Writes a finished job's logs to ``OUTPUT_DIR/_logs/JOB/ROLE-INDEX.stdout`` and ``.stderr``.
 
-    A file appears, or replaces an earlier one, only when its log was read to the end. If a log of a task
-    cannot be read, a file ``ROLE-INDEX.unreadable.txt`` contains the reason.
+    A file becomes visible, or replaces an earlier one, only once its log was read to the end. If a task's
+    log cannot be read, a ``ROLE-INDEX.unreadable.txt`` file contains the reason.
 
     Args:
-        book: The book of the job's cluster.
-        fs: The file system of the output folder; None if this folder is elsewhere.
+        book: The book for the job's cluster.
+        fs: The output folder's file system; None if this folder is elsewhere.
         folder: The output folder.
         secrets: Values to redact in the copies, besides the account's password and token.
     """
@@ -54,7 +54,7 @@ class KeptLogs:
         self._given_up: PaiApiError | None = None  # why no more requests are made
 
     def keep(self, status: JobStatus) -> None:
-        """Copy a job's logs. Errors are only logged, because the result does not depend on the copies."""
+        """Copy a job's logs. Only logs errors, because the result does not depend on the copies."""
         if self._fs is None or self._folder is None:
             if self._book.api.session.times("keep_logs without files") == 1:
                 logger.warning(
@@ -79,7 +79,7 @@ class KeptLogs:
         logger.info("Kept the logs of job %s, %s, in %s%s", status.name, tasks, folder, lost)
 
     def _keep_task(self, fs: FileSystem, folder: str, status: JobStatus, task: TaskStatus) -> bool:
-        """Copy the logs of a task, or write why they cannot be read; return whether they were read."""
+        """Copy a task's logs, or write why they cannot be read; return whether they were read."""
         path = f"{folder}/{_UNUSUAL.sub('_', task.role)}-{task.index}"
         reasons = {}
         try:
@@ -102,13 +102,13 @@ class KeptLogs:
         return not reasons
 
     def _copy(self, file: LogFile, fs: FileSystem, path: str) -> None:
-        """Copy a log part by part; the file appears when it is complete."""
+        """Copy a log part by part; the file becomes visible when it is complete."""
         with fs.open_writer(path) as target:
             for part in redacted_parts(self._parts(file), self._api.session.with_own(self._secrets)):
                 target.write(part)
 
     def _parts(self, file: LogFile) -> Iterator[bytes]:
-        """Yield the parts of a log."""
+        """Yield a log's parts."""
         start = 0
         while True:
             fetch = functools.partial(self._api.log_files.part, file, start, PART)
@@ -120,10 +120,10 @@ class KeptLogs:
                 return
 
     def _request(self, request: Callable[[], T]) -> T:
-        """Return the result of a request to the server; transient errors are retried for 10 s.
+        """Return the result of a request to the server, retrying transient errors for 10 s.
 
-        After a request without a response, or if the server has no such route, later calls only raise the
-        same error.
+        After a request without a response, or if the server does not have the route, later calls only raise
+        the same error.
         """
         if self._given_up is not None:
             raise self._given_up

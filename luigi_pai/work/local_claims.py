@@ -1,7 +1,7 @@
 """A user's claims on this machine, for work without an output folder on the cluster.
 
-They are in ``$XDG_STATE_HOME/luigi_pai/claims``. They decide between the processes of one user on one
-machine, or on several machines if these share the folder. They do not prove a success.
+They are in ``$XDG_STATE_HOME/luigi_pai/claims``. They decide which of one user's processes submits a job,
+on one machine or on several machines that share the folder. They do not prove that a job succeeded.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_HASH = 32  # characters of the name of a folder of claims
-_UNTOUCHED = 90 * 24 * 3600  # age in seconds from which a folder of claims is removed
-_TIDIED = 300  # folders of claims that a process looks at to remove the old ones
-_LONGEST_STEM = 200  # maximum number of characters of a file's name in its temporary name
+_HASH = 32  # characters in the name of a folder of claims
+_UNTOUCHED = 90 * 24 * 3600  # age in seconds at which a folder of claims is removed
+_TIDIED = 300  # how many folders of claims a process checks for old ones to remove
+_LONGEST_STEM = 200  # how many characters of a file's name its temporary name may contain
 _TEMPORARY = re.compile(r"\.[0-9a-f]{12}\..+", re.DOTALL)
-_ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned
+_ABANDONED = 6 * 3600  # age in seconds at which a temporary file counts as abandoned
 _TRIES = 3
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE)
 _MAKE_ROOM = "make room there, or set XDG_STATE_HOME to another folder"
@@ -46,13 +46,13 @@ _warned: set[str] = set()  # values of XDG_STATE_HOME
 def local_claims(
     cluster: str, user: str, place: str, retention: float, now: Callable[[], float] = time.time
 ) -> LocalClaimFolder | None:
-    """Return the folder of the claims of some work; None, after one warning, if it cannot be used.
+    """Return the folder for some work's claims; None, after one warning, if it cannot be used.
 
     Args:
         cluster: The URL of the rest-server.
-        user: Who submits.
-        place: The output folder of the work; if it does not have one, the name of the work.
-        retention: Seconds without a new file of a submission after which its claim is ignored.
+        user: The user who submits.
+        place: The work's output folder, or the work's name if it has no output folder.
+        retention: A submission's claim is ignored after this many seconds without a new file.
         now: Returns seconds since 1970 UTC.
     """
     about = os.environ.get("XDG_STATE_HOME", ""), os.environ.get("HOME", "")
@@ -66,7 +66,7 @@ def local_claims(
 
 
 def _root(age: float, now: Callable[[], float]) -> Path | None:
-    """Return the folder of all folders of claims, without those that are older than ``age`` seconds."""
+    """Return the folder with all folders of claims, after removing those older than ``age`` seconds."""
     try:
         root = state_folder() / "claims"
         root.mkdir(mode=0o700, exist_ok=True)
@@ -76,7 +76,7 @@ def _root(age: float, now: Callable[[], float]) -> Path | None:
         return None
     oldest = now() - age
     for folder in random.sample(folders, min(len(folders), _TIDIED)):
-        with contextlib.suppress(OSError):  # another process does the same, or there are new files
+        with contextlib.suppress(OSError):  # another process is doing the same, or there are new files
             if folder.lstat().st_mtime < oldest:
                 _remove(folder, oldest)
     return root
@@ -94,14 +94,14 @@ def _remove(folder: Path, oldest: float) -> None:
 class LocalClaimFolder:
     """A folder of claims on this machine; see ``ClaimFolder``.
 
-    Other processes see a file only when it is complete and on the disk, because it is written under another
-    name and then linked, which succeeds for one process only. If the file system fails, each process logs one
-    warning, and work continues without claims. Only points that share jobs wait while the disk is full or
-    fails.
+    A file is written under another name and then linked, which succeeds for only one process. Other
+    processes therefore see a file only when it is complete and on the disk. If the file system fails, each
+    process logs one warning, and work continues without claims. Only points that share jobs wait while the
+    disk is full or failing.
 
     Args:
-        folder: The path. Its parents belong to the user only.
-        retention: Seconds without a new file of a submission after which its claim is ignored; the next
+        folder: The path. Only the user has access to its parents.
+        retention: A submission's claim is ignored after this many seconds without a new file; the next
             listing of the folder then removes it.
         now: Returns seconds since 1970 UTC.
     """
@@ -204,13 +204,13 @@ class LocalClaimFolder:
         """Link a complete file to its name; return False if the name exists."""
         try:
             os.link(temporary, self._path(name))
-        except FileExistsError:  # NFS also raises this if it has linked the file and repeats the request
+        except FileExistsError:  # NFS also raises this if it linked the file and then repeats the request
             return temporary.stat().st_nlink > 1
         self._sync()
         return True
 
     def _times(self) -> dict[str, float]:
-        """Return name -> time of the last change of each file, in seconds since 1970 UTC."""
+        """Return name -> modification time for each file, in seconds since 1970 UTC."""
         times = {}
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
             for entry in entries:
@@ -219,7 +219,7 @@ class LocalClaimFolder:
         return times
 
     def _expired(self, times: dict[str, float]) -> list[str]:
-        """Return abandoned files, and the files of expired submissions; claims follow the files of events."""
+        """Return abandoned files and expired submissions' files; claims come after event files."""
         newest: dict[str, float] = {}
         for name, changed in times.items():
             submission = name.rpartition(".")[0]
@@ -239,7 +239,7 @@ class LocalClaimFolder:
 
     @contextlib.contextmanager
     def _written(self, name: str, data: bytes) -> Iterator[Path]:
-        """Write a file under another name, and remove this name afterwards, if it is still there."""
+        """Write a file under another name, and remove that name afterwards if it still exists."""
         temporary = self._path(f".{uuid.uuid4().hex[:12]}.{name[-_LONGEST_STEM:]}")
         for tries_left in reversed(range(_TRIES)):
             self._make()
@@ -261,7 +261,7 @@ class LocalClaimFolder:
             temporary.unlink(missing_ok=True)
 
     def _make(self) -> None:
-        """Create the folder, and also its parents if they were removed during this process."""
+        """Create the folder, including its parents if they were removed while this process ran."""
         for folder in (*reversed(self._folder.parents[:2]), self._folder):
             folder.mkdir(mode=0o700, exist_ok=True)
 
@@ -277,13 +277,13 @@ class LocalClaimFolder:
 def only_remover(folder: Path) -> contextlib.AbstractContextManager[None]:
     """Return the lock that a process needs to remove or replace files in a folder of claims.
 
-    Without it, a process that has found an expired claim could remove the new claim that replaced it.
+    Without it, a process that found an expired claim could remove the new claim that replaced it.
     """
     return one_at_a_time("claims", str(folder))
 
 
 def warn_once(error: Exception) -> None:
-    """Warn, once in a process, that claims cannot be kept."""
+    """Warn, once per process, that claims cannot be kept."""
     place = os.environ.get("XDG_STATE_HOME", "")
     if place not in _warned:
         _warned.add(place)

@@ -1,4 +1,4 @@
-"""Looks up a piece of work: its newest submission, and everything else that its decision depends on."""
+"""Looks up a piece of work's newest submission, and everything else needed to decide what to do with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_PATIENCE = 2.0  # seconds for which a lookup outside of a run retries transient errors
+_PATIENCE = 2.0  # how long a lookup outside a run retries transient errors, in seconds
 
 
 def look_up(
@@ -32,13 +32,13 @@ def look_up(
     sleep: Callable[[float], None] | None = None,
     is_trusted: bool = True,
 ) -> Situation:
-    """Look up a piece of work, and return the situation that its decision depends on.
+    """Look up a piece of work, and return the situation, from which the next step is decided.
 
     Args:
         work: The work.
-        evidence: The evidence of the work.
-        max_age: Seconds for which the last lookup may be reused.
-        patience: Seconds for which transient errors are retried; by default, the setting of the cluster.
+        evidence: The evidence about the work.
+        max_age: How old a reused lookup may be, in seconds.
+        patience: How long to retry transient errors, in seconds; by default, the cluster's setting.
         sleep: Waits for a number of seconds.
         is_trusted: Whether a response without owner and submission time, as in mocked tests, counts as a
             submission.
@@ -55,7 +55,7 @@ def look_up(
 
 
 def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
-    """Return the situation that the decision about the newest submission of a piece of work depends on.
+    """Return the situation, from which the next step for a piece of work's newest submission is decided.
 
     Raises:
         PaiError: the claims or the outputs cannot be read.
@@ -70,7 +70,7 @@ def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
     except PaiError as error:
         if not is_known:
             raise
-        claim = None  # a success does not depend on its claim
+        claim = None  # success does not depend on the claim
         logger.debug("The claims of %s cannot be read: %s", work.name, error)
     if claim is not None:
         is_same = not claim.task or is_same_class(claim.task, kind)
@@ -95,7 +95,7 @@ def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
 
 
 def decision(work: Work) -> Decision:
-    """Return the next step of a run that starts now; transient errors are retried for at most 2 s.
+    """Return the next step for a run that starts now, retrying transient errors for at most 2 s.
 
     If the submission has finished, its final state is recorded.
 
@@ -114,10 +114,10 @@ def decision(work: Work) -> Decision:
 
 
 def check_same_work(work: Work) -> None:
-    """Check that the last submission of a name does not belong to other work, before its result is read.
+    """Check that a name's last submission does not belong to other work, before its result is read.
 
     Raises:
-        PaiWorkConflict: it belongs to another class and another job.
+        PaiWorkConflict: it belongs to another class with another job.
         PaiError: the claims cannot be read.
     """
     claim = Evidence(work).last()
@@ -129,10 +129,11 @@ def check_same_work(work: Work) -> None:
 
 
 def check_unique(work: Work) -> None:
-    """Check that no other work of this process has this name and a different job, or this output folder.
+    """Check that no other work in this process has this name and a different job, or this output folder.
 
-    Both are refused, so nothing is sent if both are known before the first one is submitted. Other work whose
-    last submission failed is not compared, because its next submission may be another job.
+    The check fails for both pieces of work, so nothing is sent if both are known before the first one is
+    submitted. Other work whose last submission failed is not compared, because its next submission may be
+    another job.
 
     Raises:
         SpecError: other work has the name and a different job, or has the output folder.
@@ -158,7 +159,7 @@ def check_unique(work: Work) -> None:
 
 
 def _others(work: Work, key: tuple[str, str]) -> Iterator[Work]:
-    """Yield the other work that has used a name or folder before, without work that has failed."""
+    """Yield the other work that used a name or folder before, without work that failed."""
     own = work.origin
     users: tuple[Origin, ...] = work.book.remembered(key, lambda: (own,))
     if all(origin is not own for origin in users):

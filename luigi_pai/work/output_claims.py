@@ -20,7 +20,7 @@ _CHECK = "check that its file system works, and run the task again"
 
 
 class OutputClaimFolder:
-    """The folder ``OUTPUT_DIR/_luigi_pai``.
+    """The ``OUTPUT_DIR/_luigi_pai`` folder.
 
     A new file is written under another name and then renamed. If several processes do this, the file system
     renames only one of the files.
@@ -47,7 +47,7 @@ class OutputClaimFolder:
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if it does not exist.
 
-        On a storage without links, a file that is being created is empty at first, so an empty file is read
+        On a storage that does not support links, a new file is empty at first, so an empty file is read
         again.
         """
         for pause in _PAUSES:
@@ -58,7 +58,7 @@ class OutputClaimFolder:
         return read_small(self._fs, self._path(name), LARGEST)
 
     def create_once(self, name: str, data: bytes, *, is_needed: bool = True) -> bool:  # noqa: ARG002
-        """Create a file; return False if it exists, or was not created."""
+        """Create a file if it does not exist; return whether this call created it."""
         return create_once(self._fs, self._path(name), data)
 
     def replace(self, name: str, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Work: a piece of work, which is a job that must succeed once, and the place of its results."""
+"""Work: a piece of work, which is a job that must succeed once, and where its results are."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 RECENT = 30.0
-"""Seconds for which a run reuses the lookup of ``complete()``. A 409 or a claim reveals newer jobs."""
+"""How long a run reuses the lookup from ``complete()``, in seconds. A 409 or a claim reveals newer jobs."""
 
 _NOTIFIED_SINCE = (1, 5)
 
 
 class WorkOutputs(Protocol):
-    """The place of a piece of work's results."""
+    """Where a piece of work's results are."""
 
     @property
     def fs(self) -> FileSystem | None:
@@ -58,7 +58,7 @@ class Origin(Protocol):
 
     @property
     def task_family(self) -> str:
-        """The name of its class, which is a tag of the job."""
+        """The name of its class, which becomes a tag of the job."""
 
     @property
     def runtime(self) -> bool:
@@ -66,7 +66,7 @@ class Origin(Protocol):
 
 
 class Options:
-    """The settings of a piece of work by name. If an attribute of the task is None, luigi.cfg is used.
+    """A piece of work's settings by name. If a task's attribute is None, luigi.cfg is used.
 
     Args:
         task: The task that defines the work.
@@ -82,10 +82,10 @@ class Options:
         return getattr(self._settings, name) if own is None else own
 
     def check(self) -> None:
-        """Check the task's attributes only; the section of luigi.cfg was checked when it was read.
+        """Check only the task's attributes; the section of luigi.cfg was checked when it was read.
 
         Raises:
-            ConfigError: Attributes are invalid; the message names each of them and valid values.
+            ConfigError: Attributes are invalid; the message names each one and its valid values.
         """
         own = {key: getattr(self._task, key) for key in OF_TASKS}
         checks = [(key, OF_TASKS[key], value) for key, value in own.items() if value is not None]
@@ -95,17 +95,17 @@ class Options:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags of the job: ``luigi``, ``luigi:FAMILY`` and the user's."""
+        """The job's tags: ``luigi``, ``luigi:FAMILY`` and the user's tags."""
         own = ("luigi", f"luigi:{self._task.task_family}")
         return tuple(dict.fromkeys((*own, *words_of(self["tags"]))))
 
     @property
     def notify(self) -> tuple[str, ...]:
-        """The state changes about which the cluster notifies the user."""
+        """The state changes that the cluster notifies the user about."""
         return words_of(self["notify"])
 
     def is_retried(self, status: JobStatus) -> bool:
-        """Return whether the exit codes of a finished job allow the same run to submit it again."""
+        """Return whether a finished job's exit codes allow the same run to submit it again."""
         wanted, codes = self["retry_exit_codes"], (status.exit_code, status.command_exit_code)
         if wanted is None:
             return True
@@ -117,10 +117,10 @@ class Work(abc.ABC):
 
     Args and attributes:
         origin: The task that defines the work.
-        kind: The ``MODULE.CLASS`` of the task, which distinguishes it from other work with its name.
-        name: The name of the work, which is the name of its first submission.
-        folder: The job's output folder; None for a job of the YAML protocol that does not name one.
-        book: The book of the cluster, in the dialect that the job needs.
+        kind: The task's ``MODULE.CLASS``, which distinguishes it from other work with the same name.
+        name: The work's name, which is the name of its first submission.
+        folder: The job's output folder; None for a job protocol that does not name one.
+        book: The cluster's book, in the dialect that the job needs.
         options: The settings.
         outputs: The outputs.
 
@@ -154,7 +154,7 @@ class Work(abc.ABC):
         """Build the job.
 
         Raises:
-            SpecError: a job cannot be built from the definition of the work.
+            SpecError: a job cannot be built from the work's definition.
         """
 
     @abc.abstractmethod
@@ -167,7 +167,7 @@ class Work(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, number: int) -> PaiJob | JobProtocol:
-        """Send the uploads, and return the job of a submission as it is posted."""
+        """Send the uploads, and return a submission's job as it is posted."""
 
     @abc.abstractmethod
     def secrets(self) -> Sequence[str]:
@@ -179,39 +179,39 @@ class Work(abc.ABC):
         return self.build_job()
 
     def forget_job(self) -> None:
-        """Drop the job, so that the many submitted points of a sweep do not keep theirs in memory."""
+        """Drop the job, so that a sweep's many submitted points do not keep their jobs in memory."""
         self.__dict__.pop("job", None)
 
     @functools.cached_property
     def digest(self) -> str:
-        """The digest of the job, see ``jobspec.comparison.job_digest``."""
+        """The job's digest, see ``jobspec.comparison.job_digest``."""
         from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  costs what only claims need
 
         return job_digest(self.job)
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """Digests of everything that the result depends on besides the job, such as uploads, by name."""
+        """Digests of everything the result depends on besides the job, such as uploads, by name."""
         return {}
 
     def changed_inputs(self, claim: Claim) -> list[str]:
-        """Return the names of inputs that have changed since a submission was claimed."""
+        """Return the names of the inputs that changed since a submission was claimed."""
         own = self.inputs if claim.inputs else {}
         return [name for name, digest in claim.inputs.items() if own.get(name, digest) != digest]
 
     def has_changed_since(self, claim: Claim) -> bool:
-        """Return whether the job or an input has changed since a submission was claimed."""
+        """Return whether the job or an input changed since a submission was claimed."""
         return claim.digest != self.digest or bool(self.changed_inputs(claim))
 
     def job_name(self, number: int) -> str:
-        """Return the name of a submission on the server."""
+        """Return a submission's name on the server."""
         return self.book.job_name(self.name, number)
 
     def differing_fields(self, name: str, posted: PaiJob | JobProtocol | None = None) -> list[str]:
-        """Return the fields in which the job differs from the server's stored job of this name.
+        """Return the fields in which the job differs from the server's stored job with this name.
 
         Args:
-            name: The name of the stored job.
+            name: The stored job's name.
             posted: The job that ``prepare`` returned; by default, the job before its uploads.
 
         Raises:
@@ -227,17 +227,17 @@ class Work(abc.ABC):
         """Return the job as it is posted under a name on this cluster, before its uploads.
 
         Args:
-            name: The name of the job.
-            is_posted: Whether the job is about to be posted, so that a loss is logged as a warning.
+            name: The job's name.
+            is_posted: Whether the job is about to be posted, so that dropped fields are logged as warnings.
         """
         from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  costs what only running needs
 
-        if isinstance(self.job, PaiJob):  # its conversion for a v2 cluster changes its name
+        if isinstance(self.job, PaiJob):  # converting it for a v2 cluster changes its name
             name = attempt_name(self.name, attempt_of(name)[1])
         job = for_containers(self.job, name, with_runtime=self.origin.runtime)
         notify = self.options.notify
         if notify and not self._is_notified():
-            message = "Job %s: notify is ignored, clusters of OpenPAI before 1.5 send no notifications"
+            message = "Job %s: notify is ignored, because OpenPAI before 1.5 does not send notifications"
             logger.log(logging.WARNING if is_posted else logging.DEBUG, message, name)
         elif notify and isinstance(job, PaiJob):
             from luigi_pai.jobspec.protocol_parts import NOTIFICATION  # noqa: PLC0415  only few want any

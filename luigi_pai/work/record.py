@@ -1,4 +1,4 @@
-"""Records the end of a submission: its logs, the completion flag and the final state."""
+"""Records how a submission ended: its logs, the completion flag and the final state."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 5  # changed fields in a warning
-_MOST_COMPARED = 10  # jobs without claims that a process and its forks compare with the server's copies
+_MOST_COMPARED = 10  # how many jobs without claims a process and its forks compare with the server's copies
 
 
 def record(
     work: Work, evidence: Evidence, entry: Entry, *, watched: bool, retry: Retry | None = None
 ) -> bool:
-    """Record the end of a submission. If this process is killed first, the next run records it.
+    """Record how a submission ended. If this process is killed first, the next run records it.
 
-    If the file system fails, the error is logged and the work does not fail, because the server keeps the job
-    for hours after its end, and the next ``complete()`` records this end.
+    If the file system fails, the error is logged and the work does not fail: the server keeps the job for
+    hours after its end, and the next ``complete()`` records this end.
 
     Args:
         work: The work.
-        evidence: The evidence of the work.
+        evidence: The evidence about the work.
         entry: The submission, with its final status.
-        watched: Whether this process has watched the job until it finished.
+        watched: Whether this process watched the job until it finished.
         retry: Retries transient errors; if None, they are not retried.
 
     Returns:
@@ -97,15 +97,15 @@ def _succeeded(work: Work, evidence: Evidence, entry: Entry, *, watched: bool) -
         flag.add(work.name, submitted_here=False)
     elif flag is not None and claim is not None and claim.state is None:
         flag.add(work.name, submitted_here=True)
-        if not watched:  # the process that has watched it may have been killed when it added the flag
+        if not watched:  # the process that watched it may have been killed while adding the flag
             flag.tidy()
     evidence.end(claim, entry)
 
 
 def _failed(work: Work, evidence: Evidence, entry: Entry) -> None:
-    """Record the end of a failed submission; if it is the latest, remove the work from the completion flag.
+    """Record how a failed submission ended; if it is the latest, remove the work from the completion flag.
 
-    The work may be in the flag, because a command may write the flag (as Spark does) and then fail.
+    The flag may contain the work, because a command may write the flag (as Spark does) and then fail.
     """
     evidence.read_again()  # another process may have submitted the job again
     last, claim = evidence.last(), _claim_of(evidence, entry)
@@ -116,7 +116,7 @@ def _failed(work: Work, evidence: Evidence, entry: Entry) -> None:
 
 
 def _claim_of(evidence: Evidence, entry: Entry) -> Claim | None:
-    """Return a submission's claim if it is the last; raise PaiError if it contradicts the server."""
+    """Return the submission's claim if it is the last; raise PaiError if the claim contradicts the server."""
     claim, state = evidence.claim_of(entry), entry.known.state.value
     if claim is not None and claim.state not in (None, state) and evidence.is_durable:
         raise PaiError(f"its recorded end is {claim.state}, but the server reports {state}")
@@ -124,11 +124,11 @@ def _claim_of(evidence: Evidence, entry: Entry) -> Claim | None:
 
 
 def failure_of(work: Work, update: Update, *, next_step: str | None = None) -> PaiJobError | None:
-    """Return the error for the end of a submission; None if it has succeeded.
+    """Return the error for how a submission ended; None if it succeeded.
 
     Args:
         work: The work.
-        update: The last update of the job.
+        update: The job's last update.
         next_step: The last line of the error, with the next step for the user.
     """
     if update.outcome is Outcome.LOST:
@@ -165,8 +165,8 @@ def _warn_of_success(entry: Entry, but: str) -> None:
 def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] | None:
     """Compare the work's job with a submission that has succeeded.
 
-    A job of the YAML protocol that has no claims on the cluster is compared with the server's copy, for the
-    first ten jobs of a process and its forks. For other jobs without a claim, only changed inputs are found.
+    A job protocol without claims on the cluster is compared with the server's copy, for the first ten jobs
+    of a process and its forks. For other jobs without a claim, only changed inputs are found.
 
     Returns:
         The changed inputs and fields, or [] if they are unknown; None if none changed or nothing is compared.

@@ -1,4 +1,4 @@
-"""A run of a piece of work: find or submit its job, watch it, and record its end."""
+"""A run of a piece of work: finds or submits its job, watches it, and records how it ended."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0  # seconds until a job that may be on its way is looked up again
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0  # seconds before looking up again a job that may be on its way
 
 
 class Watch(Protocol):
-    """Watches the job of a run, and reports its progress."""
+    """Watches a run's job, and reports its progress."""
 
     def pause(self, seconds: float) -> None:
-        """Wait, and handle messages meanwhile."""
+        """Wait, handling messages in the meantime."""
 
     def begun(self, entry: Entry) -> None:
         """Report that a job was submitted or taken over."""
@@ -48,10 +48,10 @@ class Watch(Protocol):
         """Watch a job until it has finished, and return its last update."""
 
     def show(self, status: JobStatus) -> None:
-        """Show the status of a job."""
+        """Show a job's status."""
 
     def ended(self, status: JobStatus, error: PaiJobError | None) -> None:
-        """Report that a job has finished; ``error`` is None if it has succeeded."""
+        """Report that a job has finished; ``error`` is None if it succeeded."""
 
 
 class Run:
@@ -72,11 +72,11 @@ class Run:
         self._evidence = Evidence(work, self._sleep)
         self._in_flight = InFlight()
         self._interrupt = functools.partial(interrupt, self._in_flight, work.options)
-        self._made = 0  # attempts of this run
+        self._made = 0  # attempts in this run
         self.job: Submission | None = None
 
     def _sleep(self, seconds: float) -> None:
-        """Wait, and handle messages meanwhile; raise the exception of a signal that has arrived."""
+        """Wait, handling messages in the meantime; raise the exception for a signal that arrived."""
         self._check_signals()
         self._watch.pause(seconds)
 
@@ -87,14 +87,14 @@ class Run:
             SpecError: The job is invalid; nothing was sent.
             PaiJobFailed: The job ended as FAILED or STOPPED.
             PaiJobForgotten: The job was submitted earlier, and its result is unknown.
-            PaiError: The job was not submitted, or may have been submitted; the message states which.
+            PaiError: The job was not submitted, or may have been submitted; the message says which.
         """
         self.check()
         with before_signals(self._interrupt) as self._check_signals:
             self._finish_all(self._start())
 
     def check(self) -> None:
-        """Check the job and the options, and log warnings; nothing is sent.
+        """Check the job and the options, and log warnings. Sends nothing.
 
         Raises:
             SpecError, ConfigError: The job or an option is invalid.
@@ -163,7 +163,7 @@ class Run:
             max_age = RECENT if submitted.is_known else 0.0
 
     def _existing(self, member: Member, entry: Entry | None) -> Submission | None:
-        """Return the job of an existing submission; None if the outputs show that it has succeeded."""
+        """Return an existing submission's job; None if the outputs show that it succeeded."""
         if entry is None:
             message = "Job %s is complete: its outputs show it; the server no longer knows the job"
             logger.info(message, self._work.name)
@@ -181,7 +181,7 @@ class Run:
         self._watch.begun(job.entry_of(job.members[0], job.status))
 
     def _finish(self, job: Submission) -> PaiJobError | None:
-        """Watch a job until it has finished, and record its end; return its error if the work is retried."""
+        """Watch a job until it has finished, and record how it ended; return its error if the work is retried."""
         watch, work, status = self._watch, self._work, job.status
         member, api = job.members[0], work.book.api
         is_news = job.posted or not status.finished
@@ -205,10 +205,10 @@ class Run:
             raise error
         return error
 
-    # more attempts of this run
+    # more attempts in this run
 
     def _next_step(self, update: Update) -> str:
-        """Return the last line of a failed job's error, with the next step and the attempt that failed."""
+        """Return the last line for a failed job's error, with the next step and the failed attempt."""
         most = self._work.options["max_attempts"]
         if most == 1:
             return NEXT_SUBMISSION

@@ -1,4 +1,4 @@
-"""Stops jobs, several at once, and also when a signal ends this process or Luigi's main process has ended."""
+"""Stops jobs, several at once, including when a signal ends this process or Luigi's main process ends."""
 
 from __future__ import annotations
 
@@ -32,26 +32,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)
-"""Errors that concern all jobs of a cluster."""
+"""Errors that affect all jobs on a cluster."""
 
 _THREADS = 16
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0  # seconds between requests to stop a job that is being submitted
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a process: it gets SIGHUP when its terminal is closed or its SSH connection breaks."""
+"""Signals that end a process. It gets SIGHUP when its terminal closes or its SSH connection breaks."""
 
-_LONGEST = 5.0  # seconds for the function that is called at a signal
-_STOPPED_WITHIN = 4.5  # seconds of these for stopping jobs
+_LONGEST = 5.0  # time limit in seconds for the function that is called on a signal
+_STOPPED_WITHIN = 4.5  # how much of this, in seconds, is for stopping jobs
 _PARENT_CHECKED = 1.0  # seconds between checks
 
 
 def stop(job: Submission, end: float = 0.0) -> PaiApiError | None:
-    """Ask the server to stop a job; retry for some seconds. Return the error if the request still fails.
+    """Ask the server to stop a job, retrying for some seconds. Return the error if the request still fails.
 
     Args:
-        job: The job. If it is being submitted and not there yet, the server is asked again.
-        end: The time of the monotonic clock until which the request is repeated; by default, it is not
-            repeated.
+        job: The job. If it is being submitted and is not on the server yet, the server is asked again.
+        end: Until when to repeat the request, on the monotonic clock; by default, it is not repeated.
     """
     pause = _FIRST_PAUSE
     while True:
@@ -72,12 +71,12 @@ def stop(job: Submission, end: float = 0.0) -> PaiApiError | None:
 
 
 def stop_jobs(jobs: Sequence[Submission], seconds: float) -> tuple[list[Submission], list[PaiApiError]]:
-    """Ask the server to stop as many jobs as the time allows, several at once, the last of ``jobs`` first.
+    """Ask the server to stop as many jobs as time allows, several at once, starting with the last of ``jobs``.
 
     The request is recorded for each job that was asked to stop.
 
     Returns:
-        the jobs that were asked to stop, and the errors of others.
+        the jobs that were asked to stop, and the errors for others.
     """
     asked: list[Submission] = []
     problems: list[PaiApiError] = []
@@ -118,16 +117,16 @@ def handled(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
 
 @contextlib.contextmanager
 def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """At SIGTERM, SIGHUP or SIGINT, call a function and wait up to 5 s for it before the signal takes effect.
+    """On SIGTERM, SIGHUP or SIGINT, call a function and wait up to 5 s for it before the signal takes effect.
 
-    In a worker process, the end of the main process counts as SIGTERM, and is detected within a second.
+    In a worker process, the main process ending counts as SIGTERM, and is detected within a second.
 
-    Handlers are set only in the main thread; at the end, the earlier handlers are set again. A signal that
+    Handlers are set only in the main thread; at the end, the earlier handlers are restored. A signal that
     the process ignores stays ignored.
 
     Yields:
-        A function to call after code that may have caught the exception of a signal; if a signal has
-        arrived, the function raises the exception again.
+        A function to call after code that may have caught a signal's exception. If a signal has arrived,
+        the function raises the exception again.
     """
     came: list[int] = []
 
@@ -162,14 +161,14 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
         thread.join(_LONGEST)
         restore()
         os.kill(os.getpid(), signalled.number)
-        raise KeyboardInterrupt from None  # the restored handler has not ended the process
+        raise KeyboardInterrupt from None  # the restored handler did not end the process
     finally:
         over.set()
         restore()
 
 
 def end_with_main_process(over: threading.Event | None = None) -> None:
-    """Send SIGTERM to this worker process when the main process has ended for any reason.
+    """Send SIGTERM to this worker process when the main process ends for any reason.
 
     Args:
         over: Set when the main process no longer matters.
@@ -190,7 +189,7 @@ def end_with_main_process(over: threading.Event | None = None) -> None:
 
 
 def interrupt(in_flight: InFlight, options: Options) -> None:
-    """Stop the job of an interrupted run if ``on_kill`` is ``stop``; otherwise, log that it continues."""
+    """Stop an interrupted run's job if ``on_kill`` is ``stop``; otherwise, log that the job continues."""
     in_flight.close()
     for job in in_flight.jobs():
         why = ""
@@ -206,6 +205,6 @@ def interrupt(in_flight: InFlight, options: Options) -> None:
 
 
 def continues(api: RestApi, name: str) -> str:
-    """Return the message about a job that continues."""
+    """Return the message for a job that continues."""
     page = api.page(name)
     return f"job {name} continues ({page}); to take it over, run the task again; to stop it, use its page"

@@ -1,4 +1,4 @@
-"""Submission: a job with the pieces of work that it runs. InFlight: the jobs that may be on the server."""
+"""Submission: a job and the pieces of work that it runs. InFlight: the jobs that may be on the server."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Member:
 
     Attributes:
         work: The work.
-        evidence: The evidence of the work.
-        number: The number of its submission, from 1; 0 if it is still unknown.
-        index: The number of its instance in an array; None if its job is not an array.
+        evidence: The evidence about the work.
+        number: Its submission's number, from 1; 0 if still unknown.
+        index: Its instance's number in an array; None if its job is not an array.
     """
 
     work: Work
@@ -39,11 +39,11 @@ class Member:
 
     @property
     def own_name(self) -> str:
-        """The name of its submission (NAME, NAME__attempt2, ...), even if an array runs it."""
+        """Its submission's name (NAME, NAME__attempt2, ...), even if an array runs it."""
         return self.work.job_name(self.number)
 
     def save_memory(self) -> None:
-        """Drop the job's definition and the access to evidence; both are made again if they are needed."""
+        """Drop the job's definition and the access to evidence; both are recreated when needed."""
         self.work.forget_job()
         self.evidence.close()
 
@@ -53,13 +53,12 @@ class Submission:
     """A job on the server, and the work that it runs. The job is an array, or runs one piece of work.
 
     Attributes:
-        name: The name of the job.
-        book: The book of its cluster.
+        name: The job's name.
+        book: Its cluster's book.
         members: The work that has not finished.
         status: The last known status.
         posted: Whether this process submitted it.
-        is_there: Whether the server has accepted it; False during the submission, or if the response was
-            lost.
+        is_there: Whether the server accepted it; False during the submission, or if the response was lost.
         is_over: Whether the job has finished, or the server does not know it.
     """
 
@@ -73,7 +72,7 @@ class Submission:
 
     @classmethod
     def from_entry(cls, member: Member, entry: Entry) -> Submission:
-        """Return the existing submission of some work."""
+        """Return some work's existing submission."""
         member.number, member.index = entry.number, entry.index
         status = member.evidence.with_start(entry.known)
         return cls(entry.job, member.work.book, [member], status, posted=entry.posted)
@@ -86,7 +85,7 @@ class Submission:
 
     @property
     def key(self) -> Hashable:
-        """Key of cluster, user and dialect; one watcher watches all jobs of a key."""
+        """Cluster, user and dialect, as a key; one watcher watches all jobs with the same key."""
         return self.book.api.url, self.book.api.username, self.book.api.detector.given
 
     @property
@@ -95,13 +94,13 @@ class Submission:
         return any(member.index is not None for member in self.members)
 
     def statuses(self, status: JobStatus) -> Iterator[tuple[Member, JobStatus]]:
-        """Yield the work that has not finished, each with its part of a status of the job."""
+        """Yield each piece of work that has not finished, with its part of the job's status."""
         of_instance = instance_statuses(status)
         for member in list(self.members):
             yield member, status if member.index is None else of_instance(member.index)
 
     def entry_of(self, member: Member, status: JobStatus) -> Entry:
-        """Return the entry of a piece of work in the job."""
+        """Return a piece of work's entry in the job."""
         return Entry(member.number, self.name, status, member.index, self.posted)
 
     def stop_sent(self) -> None:
@@ -111,10 +110,10 @@ class Submission:
 
 
 class InFlight:
-    """The jobs of a run that may wait or run on the server. Threads share it.
+    """A run's jobs that may be waiting or running on the server. Threads share this object.
 
-    A job is in it from before its first post until its end is seen, or until it is certain that the server
-    has not accepted it. So an interrupted run can stop and name all its jobs.
+    A job is added before its first post. It is removed when it has ended, or when it is certain that the
+    server did not accept it. An interrupted run can therefore stop and name all its jobs.
     """
 
     def __init__(self) -> None:
@@ -123,7 +122,7 @@ class InFlight:
         self._is_closed = False
 
     def jobs(self) -> list[Submission]:
-        """Return the jobs; the jobs that the server has certainly accepted come last."""
+        """Return the jobs; those that the server certainly accepted come last."""
         with self._lock:
             jobs = [job for job in self._jobs.values() if not job.is_over]
         return sorted(jobs, key=lambda job: job.is_there)
@@ -134,7 +133,7 @@ class InFlight:
             self._is_closed = True
 
     def announce(self, job: Submission) -> None:
-        """Add a job that is about to be posted, unless it is in already.
+        """Add a job that is about to be posted, unless it was added already.
 
         Raises:
             PaiError: The run was interrupted; the post must not be made.
@@ -153,7 +152,7 @@ class InFlight:
             self._jobs[_key(job)] = job
 
     def remove(self, job: Submission) -> None:
-        """Remove a job that has finished, or that the server has certainly not accepted."""
+        """Remove a job that has finished, or that the server certainly did not accept."""
         with self._lock:
             job.is_over = True
             if self._jobs.get(_key(job)) is job:

@@ -1,7 +1,7 @@
-"""Submits a job with one or more pieces of work: claim each, post, and make sure whose job the server has.
+"""Submits a job with one or more pieces of work: claims each, posts, and checks whose job the server has.
 
 In an array, a piece of work has the same submissions (NAME, NAME__attempt2, ...), output folder, claims and
-completion flag as in a separate job, but its claims name the array as their job. The array's name is made
+completion flag as in a separate job, but its claims name the array as their job. The array's name is derived
 from the names of the intended submissions. Each submission is claimed before its job is posted, and a job
 runs only the work whose claims name it. A process that loses a claim does not post.
 """
@@ -38,7 +38,7 @@ class Submitted:
     """The result of a submission.
 
     Attributes:
-        job: The job that this process has posted; None if it has posted none.
+        job: The job that this process posted; None if it posted none.
         again: The work that is not in ``job``; look it up again.
         is_known: Whether the book already knows the newest submission of the work in ``again``.
     """
@@ -52,20 +52,20 @@ class Ledger:
     """An additional place that records claims. This class records nothing."""
 
     def begin(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Record claims before their job is posted; return them, or earlier claims of their submissions."""
+        """Record claims before their job is posted; return them, or their submissions' earlier claims."""
         return list(claims)
 
     def release(self, claims: Sequence[Claim]) -> None:
-        """Record that the job of these claims was certainly not submitted."""
+        """Record that the job for these claims was certainly not submitted."""
 
 
 class Submitter:
     """Submits jobs for one run.
 
     Args:
-        in_flight: Gets each job before its first post.
+        in_flight: Receives each job before its first post.
         ledger: An additional place that records the claims.
-        single: Whether one job is posted at a time; then its post is logged at INFO, and it is looked up.
+        single: Whether one job is posted at a time; if so, its post is logged at INFO and the job is looked up.
         sleep: Waits for a number of seconds; by default, the sleep of the cluster's clock.
     """
 
@@ -91,14 +91,14 @@ class Submitter:
         """Claim work, and submit a job with the claimed work.
 
         Args:
-            members: The work, with the numbers of its submissions.
+            members: The work, with its submission numbers.
             array: The name of the array that runs the work; None for one piece of work in its own job.
-            build: Makes the array from its name and the jobs of its members.
+            build: Makes the array from its name and its members' jobs.
 
         Raises:
             SpecError: The job is invalid; no job was sent.
             PaiWorkConflict: An output folder belongs to other work; no job was sent.
-            PaiError: The message states whether the job was not submitted, or may have been submitted.
+            PaiError: The message says whether the job was not submitted, or may have been submitted.
         """
         first = members[0]
         name = array or first.own_name
@@ -119,7 +119,7 @@ class Submitter:
                 self._in_flight.remove(job)
                 self._release(list(claimed))
                 if isinstance(error, PaiHttpError) and book.api.dialect.version != spoken:
-                    # The refusal showed that the server has the other API version; it is used from now on.
+                    # The error showed that the server uses the other API version, so use that from now on.
                     return Submitted(again=list(members))
             raise posting.outcome(error, TRY_AGAIN) from None
         is_lost = array is not None and posting.may_be_submitted
@@ -164,7 +164,7 @@ class Submitter:
                 claimed[member] = job
 
     def _release(self, members: Sequence[Member]) -> None:
-        """Remove claims; for an array only recent ones, because another process may be sending it again."""
+        """Remove claims; for an array, only recent ones, because another process may be sending it again."""
         released = []
         for member in members:
             claim = member.evidence.last()
@@ -174,13 +174,13 @@ class Submitter:
         self._ledger.release([claim for claim in released if claim is not None])
 
     def _is_others(self, job: Submission, status: JobStatus, posted: _Job) -> bool:
-        """Return whether the server has stored another job under the name than the one that was posted.
+        """Return whether the server stored a different job under the name than the one that was posted.
 
         If several processes post a name at once, 1.8 and LTP respond to each with 202 and store one of the
         jobs; 0.x does the same within half a second. On the cluster's file system the claim decides who
         posts, so a stored job is compared only if the submission had an earlier claim. Without one, other
         machines may post the name as well, so on v2, each job with a single piece of work is compared. On v1,
-        nothing is compared, because a task makes only the requests of luigi.contrib.pai.
+        nothing is compared, because a task makes only the requests that luigi.contrib.pai makes.
         """
         if len(job.members) != 1 or job.members[0].index is not None:
             return False
@@ -200,10 +200,10 @@ class Submitter:
         return bool(fields)
 
     def _look_up(self, job: Submission, *, is_array: bool) -> None:
-        """Look up the job that has the name.
+        """Look up the job with this name.
 
         Raises:
-            JobNotFound: The server refuses the name of an array, but has no such job.
+            JobNotFound: The server rejects an array's name, but does not have such a job.
         """
         if not is_array:
             member = job.members[0]
@@ -212,7 +212,7 @@ class Submitter:
         entry = job.book.holder(job.name, 1, self._sleep)
         if entry is None or entry.status is None:
             raise JobNotFound(
-                f"the server refuses the name {job.name!r} as in use, but has no job of this name"
+                f"the server rejects the name {job.name!r} as already in use, but has no job with this name"
             )
 
 
@@ -228,18 +228,18 @@ def _is_ours_to_post(member: Member, held: Claim) -> bool:
 
 
 def _is_on_its_way(api: RestApi, claim: Claim) -> bool:
-    """Return whether the job of a claim may still be on its way to the server."""
+    """Return whether a claim's job may still be on its way to the server."""
     return still_on_its_way(api.clock.time() - claim.claimed_ms / 1000) > 0
 
 
 def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
-    """Add each missing tag to a job, with one request per tag; nothing is sent if the server has no tags.
+    """Add each missing tag to a job, with one request per tag. Send nothing if the server supports no tags.
 
-    The first error is logged, and no more tags are added. The job runs without the missing tags.
+    After the first error, which is logged, no more tags are added. The job runs without the missing tags.
 
     Args:
-        api: The API of the cluster.
-        status: The status of the job, with its present tags.
+        api: The cluster's API.
+        status: The job's status, with its current tags.
         tags: The tags that the job should have.
     """
     if not status.takes_tags:
