@@ -290,7 +290,7 @@ class When:
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return what is left of a fault rule's ``count`` after the requests that it made fail."""
+    """Return a fault rule to set again: ``count`` is reduced by the requests that it made fail."""
     counted = {"seen", "struck"}
     left = {key: value for key, value in rule.items() if key not in counted}
     if left["count"] is not None:

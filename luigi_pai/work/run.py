@@ -181,7 +181,7 @@ class Run:
         self._watch.begun(job.entry_of(job.members[0], job.status))
 
     def _finish(self, job: Submission) -> PaiJobError | None:
-        """Watch a job until it has finished, and record how it ended; return its error if the work is retried."""
+        """Watch a job until it has finished, and record its end; return its error if the work is retried."""
         watch, work, status = self._watch, self._work, job.status
         member, api = job.members[0], work.book.api
         is_news = job.posted or not status.finished

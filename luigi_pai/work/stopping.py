@@ -71,7 +71,7 @@ def stop(job: Submission, end: float = 0.0) -> PaiApiError | None:
 
 
 def stop_jobs(jobs: Sequence[Submission], seconds: float) -> tuple[list[Submission], list[PaiApiError]]:
-    """Ask the server to stop as many jobs as time allows, several at once, starting with the last of ``jobs``.
+    """Ask the server to stop as many jobs as time allows, several at once, the last of ``jobs`` first.
 
     The request is recorded for each job that was asked to stop.
 

@@ -65,7 +65,7 @@ class Submitter:
     Args:
         in_flight: Receives each job before its first post.
         ledger: An additional place that records the claims.
-        single: Whether one job is posted at a time; if so, its post is logged at INFO and the job is looked up.
+        single: Whether one job is posted at a time; if so, its post is logged at INFO, and it is looked up.
         sleep: Waits for a number of seconds; by default, the sleep of the cluster's clock.
     """
 
@@ -212,7 +212,7 @@ class Submitter:
         entry = job.book.holder(job.name, 1, self._sleep)
         if entry is None or entry.status is None:
             raise JobNotFound(
-                f"the server rejects the name {job.name!r} as already in use, but has no job with this name"
+                f"the server refuses the name {job.name!r} as in use, but has no job of this name"
             )
 
 
