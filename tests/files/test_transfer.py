@@ -538,9 +538,7 @@ def test_notes_of_somebody_else_cost_a_resend(backend, fs, home, source, caplog)
     """They cannot be read, which a warning says."""
     resend(backend, fs, home, source, lambda fs, path: fs.chown(path, "bob", None) or fs.chmod(path, "600"))
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warned[0].startswith(
-        "Cannot read the manifest of earlier uploads; sending all files again: HDFS "
-    )
+    assert warned[0].startswith("Cannot read the manifest of earlier uploads; sending all files again: HDFS ")
     assert upload(backend.fs("anna"), source, f"{home}/code").moved == 0
 
 

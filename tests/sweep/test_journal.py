@@ -140,9 +140,7 @@ def test_a_line_of_another_form_is_no_event(line):
 def test_another_file_is_no_journal():
     """It is named, and not written to."""
     forge(b"something else")
-    with pytest.raises(
-        ValueError, match=r"results/journal.jsonl is not a sweep's journal; move it away"
-    ):
+    with pytest.raises(ValueError, match=r"results/journal.jsonl is not a sweep's journal; move it away"):
         Journal("results", MovableClock()).read()
     with pytest.raises(ValueError, match="is not a sweep's journal"):
         Study().complete()

@@ -239,7 +239,8 @@ def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_task(pai, monkeypatch
         monkeypatch.setattr(task, callback, fail)
     task.run()
     assert fail.call_count == 1
-    assert "The page of Train(name=train) is not up to date, because Luigi's scheduler is failing:" in caplog.text
+    warning = "The page of Train(name=train) is not up to date, because Luigi's scheduler is failing:"
+    assert warning in caplog.text
 
 
 def test_openpais_retry_count_is_not_luigis():

@@ -84,7 +84,7 @@ def test_an_error_of_the_operating_system(function, name, filled, monkeypatch):
     assert len(message.splitlines()) == 1
     assert error.exception == ("AccessControlException" if name in ("EACCES", "EPERM") else None)
     if name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES"):
-        assert "make room" in message or "can be written" in message or "ask for permission" in message
+        assert "make room" in message or "write access" in message or "ask for permission" in message
     assert names(filled, "/") == before
 
 
@@ -254,7 +254,7 @@ for work in (fs.exists, fs.touchz, fs.mkdir):
     try:
         work("/g")
     except HdfsUnreachable as error:
-        assert error.transient and "is not mounted" in str(error), error
+        assert error.transient and "is no longer mounted" in str(error), error
     else:
         raise AssertionError(work)
 subprocess.run(["mount", "-t", "tmpfs", "nas", root], check=True)
