@@ -194,7 +194,7 @@ class PaiTask(JobTask):
         warnings = [str(warning) for warning in check_job(job, problems, api_version=known, names=_NAMES)]
         body = json.dumps(job.to_dict(), default=str)
         if any(json.dumps(secret)[1:-1] in body for secret in configured_secrets() if len(secret) >= _LONG):
-            warnings.append("job() contains a password or token of luigi.cfg; every user can read jobs")
+            warnings.append("job() contains a password or token from luigi.cfg; every user can read jobs")
         return warnings
 
     def _code_elsewhere(self, job: PaiJob) -> Iterator[Problem]:

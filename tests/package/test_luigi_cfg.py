@@ -121,7 +121,7 @@ print([name for name in sys.modules if name.partition(".")[0] == "luigi"])
         (
             "pai_url = http://127.0.0.1:9\n",
             2,
-            "luigi.cfg cannot be read: luigi.cfg, line 1: this is in no",
+            "luigi.cfg cannot be read: luigi.cfg, line 1: this line is not in a section",
         ),
     ],
 )

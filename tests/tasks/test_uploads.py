@@ -232,7 +232,7 @@ def test_a_file_with_credentials_that_is_named(home, project, refused):
     (project / ".env").write_text("PASSWORD=x")
     assert refused({str(project / ".env"): f"/{home}/env", str(project / "src"): f"/{home}/b"}) == (
         f"job '{home}' was not submitted: 1 problem in its description\n"
-        f"  uploads['{project}/.env']: {project}/.env: it is never sent: a file or folder of this name may "
+        f"  uploads['{project}/.env']: {project}/.env: it is never sent: a file or folder with this name may "
         "contain credentials; to send it anyway, copy it under another name; give credentials to a job as "
         "secrets of the job protocol, or as a PRIVATE parameter of a PaiPythonTask"
     )

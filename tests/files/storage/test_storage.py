@@ -166,7 +166,7 @@ def test_a_link_that_leads_out(work, storage, outside, tmp_path):
     player = Player(storage, tmp_path / "local")
     player.local("a")
     player.write("/f")
-    with pytest.raises(HdfsError, match="a link leads out of the storage; name a path") as caught:
+    with pytest.raises(HdfsError, match="a link leads out of the storage; use a path") as caught:
         player.call(LED_OUT[work])
     assert caught.value.exception == "AccessControlException"
     assert not caught.value.transient
