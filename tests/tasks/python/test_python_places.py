@@ -251,7 +251,7 @@ def test_private_parameters_are_secrets_of_the_protocol(run_id):
 @on(("v1", True))
 def test_v1_has_no_secrets(run_id):
     """Also where its version is detected."""
-    with pytest.raises(SpecError, match="uses password, private parameters"):
+    with pytest.raises(SpecError, match="uses the private parameters password"):
         Login(run_id=run_id).run()
 
 
