@@ -40,7 +40,7 @@ __all__ = ["OptunaSweep"]
 
 logger = logging.getLogger("luigi-interface")
 
-_LONGEST = 200  # characters of an error in a warning
+_LONGEST = 200  # maximum characters of an error to quote in a warning
 _LARGEST = 10**300  # a larger number does not fit into a float
 _STEP = re.compile(r"[0-9]{1,15}", re.ASCII)
 

@@ -719,7 +719,7 @@ class _Meeting:
         address = str(self._peers[0].host), self._peers[0].port(self._port)
         with socket.create_connection(address, min(self._seconds_left(), _LINGER)) as connection:
             if connection.getsockname() == connection.getpeername():
-                # no task listens, and TCP connected this socket to itself; a reset frees its port
+                # no task is listening, and TCP connected this socket to itself; a reset frees its port
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 raise ConnectionError("connected to itself")
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
@@ -753,7 +753,7 @@ REPORTS = "_reports"
 _SEND_AFTER = 1.0  # seconds from the first report to the first hdfs command
 _SEND_EVERY = 10.0  # seconds between two hdfs commands
 _LONGEST_PAUSE = 160.0  # maximum seconds between two hdfs commands, after failures
-_HDFS_SECONDS = 120.0  # maximum seconds for an hdfs command, and to wait for its lock
+_HDFS_SECONDS = 120.0  # timeout in seconds for an hdfs command, and for getting its lock
 _KEPT = 10_000  # how many lines to keep while HDFS does not accept them
 _PLACE = sorted(
     {

@@ -212,7 +212,10 @@ class PaiTask(JobTask):
                 yield Problem("code_dir", problem, Level.WARNING)
 
     def _output_folder(self) -> str:
-        """Return the output folder, which is ``USER/NAME`` in the server's folder if the server chooses."""
+        """Return the output folder.
+
+        If the server chooses it, that is ``USER/NAME`` in the server's own folder.
+        """
         if folder := self.output_dir:
             return folder
         return f"{_SERVER_OUTPUT}/{OpenPai.current(self.cluster).username}/{self.name}"

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _KEY = "limits"
 _POLLING_SHARE = 0.8  # share of the limit for polling, spread evenly; the rest is for other requests
-# if the ends that two responses report differ by less than this share of a window's length, both responses
-# are from the same window (for example, a slow response reports a later end)
+# a response belongs to the known window if the end that it reports is later by less than this fraction of the
+# window's length (for example, a slow response reports a later end)
 _SAME_WINDOW = 0.5
 
 

@@ -138,7 +138,7 @@ class Watcher:
     # failures
 
     def _succeeded(self, job: WatchedJob | None = None) -> None:
-        """Record that a job's lookup, or a list, succeeded."""
+        """Record that a request for one job, or for the list of jobs, succeeded."""
         self._list_failed = self._list_failed and job is not None
         if self._failed:
             self._failed.clear()
@@ -215,10 +215,10 @@ class Watcher:
         """Record a job's row in a list, or have the job looked up."""
         job.record_presence()
         if not self._needs_lookup(job, row, now):
-            if job.with_tasks:  # lists do not have them
+            if job.with_tasks:  # lists do not contain tasks
                 self._set_next(job)
                 return None
-            with contextlib.suppress(PaiApiError):  # the stop of a late job failed; its lookup tries it again
+            with contextlib.suppress(PaiApiError):  # stopping a late job failed; its lookup tries again
                 return self._observe(job, listed_status(job.status, row))
         job.single_until = math.inf
         self._set_due(job, now)

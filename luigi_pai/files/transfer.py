@@ -240,7 +240,7 @@ def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: 
 
 
 def _is_here(file: RemoteFile, place: Path) -> bool:
-    """Return whether a local file has the size and modification time of a file on the cluster."""
+    """Return whether a local file has the same size and modification time as a file on the cluster."""
     try:
         found = place.lstat()
     except OSError:

@@ -69,7 +69,7 @@ class LuigiPage:
             return
         try:
             report()
-        except Exception as error:  # noqa: BLE001  RPCError of Luigi, or of the library below it
+        except Exception as error:  # noqa: BLE001  Luigi's RPCError, or an error of its HTTP library
             reason = str(error).partition("\n")[0] or type(error).__name__
             message = "The page of %s is not up to date, because Luigi's scheduler is failing: %s"
             logger.warning(message, self._task, reason)
@@ -130,7 +130,7 @@ def may_send_messages(task: luigi.Task) -> bool:
 
 
 def responding(task: object, seconds: float, clock: Clock, respond: Callable[[str], str]) -> Iterator[str]:
-    """Wait, respond to all messages that the scheduler sends to a running task meanwhile, and yield them.
+    """Wait for ``seconds``. Meanwhile, answer and yield each message that the scheduler sends to the task.
 
     Args:
         task: The task.

@@ -113,16 +113,18 @@ class Options:
 
 
 class Work(abc.ABC):
-    """A piece of work. Its job is built once, so that the same job is checked, claimed, posted and compared.
+    """Work that must succeed once as a job, in one or more submissions.
+
+    The job is built once, so the same job is checked, claimed, posted and compared.
 
     Args and attributes:
         origin: The task that defines the work.
         kind: The task's ``MODULE.CLASS``, which distinguishes it from other work with the same name.
         name: The work's name, which is the name of its first submission.
         folder: The job's output folder; None for a job protocol that does not name one.
-        book: The cluster's book, in the dialect that the job needs.
-        options: The settings.
-        outputs: The outputs.
+        book: The known jobs on the cluster, accessed in the dialect that the job needs.
+        options: The task's settings, with luigi.cfg as the default.
+        outputs: The outputs of the task.
 
     Raises:
         SpecError: The name is not a valid job name.
@@ -167,7 +169,7 @@ class Work(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, number: int) -> PaiJob | JobProtocol:
-        """Send the uploads, and return a submission's job as it is posted."""
+        """Upload the files, and return a submission's job in the form to post."""
 
     @abc.abstractmethod
     def secrets(self) -> Sequence[str]:
@@ -185,7 +187,7 @@ class Work(abc.ABC):
     @functools.cached_property
     def digest(self) -> str:
         """The job's digest, see ``jobspec.comparison.job_digest``."""
-        from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  costs what only claims need
+        from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  only claims need it
 
         return job_digest(self.job)
 
@@ -230,7 +232,7 @@ class Work(abc.ABC):
             name: The job's name.
             is_posted: Whether the job is about to be posted, so that dropped fields are logged as warnings.
         """
-        from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  costs what only running needs
+        from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  only runs need it
 
         if isinstance(self.job, PaiJob):  # converting it for a v2 cluster changes its name
             name = attempt_name(self.name, attempt_of(name)[1])
@@ -240,7 +242,7 @@ class Work(abc.ABC):
             message = "Job %s: notify is ignored, because OpenPAI before 1.5 does not send notifications"
             logger.log(logging.WARNING if is_posted else logging.DEBUG, message, name)
         elif notify and isinstance(job, PaiJob):
-            from luigi_pai.jobspec.protocol_parts import NOTIFICATION  # noqa: PLC0415  only few want any
+            from luigi_pai.jobspec.protocol_parts import NOTIFICATION  # noqa: PLC0415  few tasks use it
 
             job.extras = {**(job.extras or {}), NOTIFICATION: dict.fromkeys(notify, True)}
         elif notify and not isinstance(job, PaiJob):

@@ -124,7 +124,7 @@ def _claim_of(evidence: Evidence, entry: Entry) -> Claim | None:
 
 
 def failure_of(work: Work, update: Update, *, next_step: str | None = None) -> PaiJobError | None:
-    """Return the error for how a submission ended; None if it succeeded.
+    """Return the error that describes how a submission ended; None if it succeeded.
 
     Args:
         work: The work.
@@ -145,7 +145,7 @@ def _warn_if_changed(work: Work, evidence: Evidence, entry: Entry) -> None:
     try:
         fields = _changed_fields(work, evidence, entry)
     except (PaiError, OSError, TypeError) as error:
-        logger.debug("Job %s was not compared with its task: %s", entry.job, error)
+        logger.debug("Could not compare job %s with its task: %s", entry.job, error)
         return
     if fields is None:
         return

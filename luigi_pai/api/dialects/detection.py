@@ -64,7 +64,7 @@ class DialectDetector:
         self.job_storage = None if storage is None else self.storage(*storage)
         self._v1, self._v2 = V1Dialect(session), V2Dialect(session, fs_uri, self.job_storage)
         self.given = None if api_version == "auto" else api_version
-        self._configured = self.given  # in luigi.cfg, also in a copy of with_version()
+        self._configured = self.given  # the setting in luigi.cfg, which with_version() does not change
 
     def storage(self, name: str, mount_path: str | None = None) -> JobStorage:
         """Return one of the cluster's storages. It is requested later, once for all forked processes."""
@@ -184,7 +184,7 @@ class DialectDetector:
 
     def _shows_v1(self, error: PaiApiError) -> bool:
         """Return whether the response to a v2 request is from a server that does not support v2."""
-        if error.mocked or "/api/" in self._session.account.url:  # in pai_url it is a mistake
+        if error.mocked or "/api/" in self._session.account.url:  # a pai_url with /api/ is a mistake
             return False
         return getattr(error, "code", None) == "NoApiError" and not self._version()
 

@@ -108,7 +108,7 @@ class NoResponse(Exception):
         return is_in_clear or self.has(ReadTimeoutError)
 
     def is_late(self) -> bool:
-        """Return whether a timeout of this package is the cause, instead of the system's ETIMEDOUT."""
+        """Return whether one of this package's timeouts caused the failure, not the system's ETIMEDOUT."""
         is_systems = any(isinstance(cause, TimeoutError) and cause.errno for cause in self.causes)
         return not is_systems and self.has(requests.Timeout, ReadTimeoutError, TimeoutError)
 
@@ -184,7 +184,7 @@ _ERRORS: Sequence[tuple[Callable[[NoResponse], bool], type[PaiError], str]] = (
     (lambda no: isinstance(no.error, _WITHOUT_SCHEME), ClusterUnreachable, _INVALID_URL),
     (lambda _no: True, ClusterUnreachable, _NO_CONNECTION),
 )
-"""The signs of a failure, its error and its message. The first matching row counts."""
+"""A check for a kind of failure, its error class and its message. The first row whose check passes counts."""
 
 
 def explain_failure(failure: NoResponse, server: str, *, answered: bool) -> PaiError:

@@ -69,7 +69,10 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
 
 
 def probe_of_decoding(address: str) -> str:
-    """Return the URL of a missing file, ``%zz``. The error shows whether a server decodes paths twice."""
+    """Return a URL for a file named ``%zz``, which does not exist.
+
+    The server's error for it shows whether the server decodes paths twice.
+    """
     parts = urlsplit(address)
     proxy, base, _path = parts.path.partition(_DATANODES_BASE)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _WHO_AND_WHERE]

@@ -54,7 +54,7 @@ class OpenedFile(io.FileIO):
         descriptor = self.fileno()
         return self._call(lambda: os.read(descriptor, size))
 
-    # Python's own files emit a ResourceWarning when they are garbage-collected; these two methods avoid it.
+    # Python's built-in file objects emit a ResourceWarning when garbage-collected; these two methods avoid it.
     def _dealloc_warn(self, _source: object) -> None: ...
 
     def __del__(self) -> None:
@@ -135,7 +135,7 @@ def _rename_folder(source: str, goal: str) -> bool:
     if os.path.lexists(goal):
         return False
     try:
-        os.rename(source, goal)  # noqa: PTH104  it fails if there is a folder with entries now
+        os.rename(source, goal)  # noqa: PTH104  fails if ``goal`` is now a non-empty folder
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR) and os.path.lexists(goal):
             return False

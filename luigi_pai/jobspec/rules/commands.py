@@ -1,4 +1,4 @@
-"""Rules about commands that servers accept, but with which a job fails, or succeeds without its result.
+"""Rules about commands that servers accept, but that make a job fail, or succeed without its result.
 
 0.7 and 0.8 servers write ``COMMAND || exit $?`` and ``exit 0`` to a script. 0.9 to 0.14 servers write
 ``eval COMMAND || exit $?``, with a backslash before each special character
@@ -56,7 +56,7 @@ class _Rule(NamedTuple):
     unless: str = r"(?!)"  # pattern for words in which such a piece is correct
 
 
-_RULES = (  # of the servers' mustache, of Python, and of bash (3.1.2 "Quoting", 3.5.3 "Parameter Expansion")
+_RULES = (  # about the servers' mustache, Python and bash (3.1.2 "Quoting", 3.5.3 "Parameter Expansion")
     _Rule(
         f"has {{0}}, which no OpenPAI release fills in{_GETS_IT}",
         r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}",
@@ -65,7 +65,7 @@ _RULES = (  # of the servers' mustache, of Python, and of bash (3.1.2 "Quoting",
         f"has {{0}}, which Python fills in only with an f before the string's quotes{_GETS_IT}",
         r"(?<![\w$\\])\{self\.\w[^{}]*\}",
     ),
-    _Rule(  # as one word, besides a command in quotes, as in bash -c '...'
+    _Rule(  # matches a quoted word, not a quoted command such as bash -c '...'
         "has '{1}', which the shell does not expand inside single quotes; the command gets it unchanged: "
         'use "{1}"',
         r""""(?:\\.|[^"\\])*"|\\.|(?<!c )'([^'\s]*\$\{?(?:LUIGI_)?PAI_[^'\s]*)'|'[^']*'""",

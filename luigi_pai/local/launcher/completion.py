@@ -1,4 +1,4 @@
-"""The end of attempts and jobs: when they end, their results, the saved records, and the retried jobs.
+"""How attempts and jobs end: when, with what result, what is saved, and which jobs are retried.
 
 The rules are in the user manual of OpenPAI 0.7's launcher, and 1.8 has the same rules. The release's
 `Release.decide_retry` decides whether there is another attempt.
@@ -51,9 +51,9 @@ def attempt_outcome(
 ) -> Outcome | None:
     """Return the outcome of an attempt; None if it continues.
 
-    The first role that reaches one of its counts decides. If all tasks end before, the exit code is 0.
+    The first role that reaches one of its counts decides. If all tasks end before that, the exit code is 0.
 
-    ``roles`` are by name; ``ended`` has the ended tasks in order of time; ``total`` is the number of tasks.
+    ``roles`` maps names to roles, ``ended`` lists ended tasks, oldest first, and ``total`` counts all tasks.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for task in ended:
@@ -78,7 +78,7 @@ def retry_delay(retries: int) -> float:
 
 
 def _complete_job(job: Job, exit_code: int, diagnostics: str | None, services: Services) -> None:
-    """Save that a job has ended."""
+    """Record that a job ended."""
     job.sub_state = COMPLETED
     job.completed = now_ms()
     job.exit_code = exit_code
@@ -91,15 +91,15 @@ def _complete_job(job: Job, exit_code: int, diagnostics: str | None, services: S
 
 
 def complete_stopped_job(job: Job, services: Services) -> None:
-    """Save that a job has ended because a user stopped it."""
+    """Record that a job ended because a user stopped it."""
     _complete_job(job, job.release.exit_stopped, job.release.stopped_message, services)
 
 
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
-    """Save the end of an attempt. Return whether the job is retried; if it is not, also save its end.
+    """Record that an attempt ended, and return whether the job will be retried.
 
-    If ``outcome`` is None, the attempt was stopped or lost. After a lost attempt, the job is retried whatever
-    its retryCount is, and this retry does not count.
+    If it will not, record that the job ended too. If ``outcome`` is None, the attempt was stopped or lost.
+    After a lost attempt, the job is retried regardless of its retryCount, and this retry does not count.
     """
     job = run.job
     is_stopped = job.execution_type == "STOP"
@@ -121,7 +121,7 @@ def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Service
 
 
 def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> None:
-    """Save the end of an attempt and its tasks. If ``outcome`` is None, the attempt was stopped or lost."""
+    """Record that an attempt and its tasks ended. If ``outcome`` is None, the attempt was stopped or lost."""
     attempt, job = run.attempt, run.job
     release = job.release
     if outcome is not None:
@@ -148,7 +148,7 @@ def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -
 
 
 def _failure_diagnostics(job: Job, outcome: Outcome, services: Services) -> str | None:
-    """Return by which rule (in 0.7's words) and by which task a job failed, and the end of the task's log.
+    """Return which rule (in 0.7's words) and which task failed a job, and the end of the task's log.
 
     Secrets are redacted. Returns None if the job succeeded.
     """

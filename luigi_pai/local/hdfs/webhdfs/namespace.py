@@ -1,12 +1,12 @@
 """A folder on disk with the rules of an HDFS namespace (Hadoop 2.7.4).
 
-The folder ``NAME`` stays a plain tree. Next to it is the folder ``NAME.webhdfs``, which has the folders
+The folder ``NAME`` stays a plain tree. Next to it is the folder ``NAME.webhdfs``, which contains
 ``incoming`` (uploads that are not complete) and ``deleted`` (files and folders that are being removed).
-``NAME.webhdfs`` is on the same file system, so that publishing and deleting are one ``rename``. Only one
+``NAME.webhdfs`` is on the same file system, so publishing and deleting each take one ``rename``. Only one
 process at a time may serve a tree.
 
 The mode of a file or folder is its mode on disk, to which access for this server's user is always added. No
-request is refused for missing permissions.
+request is rejected for missing permissions.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Tree:
         return False
 
     def rename_onto(self, path: str, destination: str, *, overwrite: bool) -> None:
-        """Rename like HDFS's ``rename2``: exactly to the destination, atomically."""
+        """Rename atomically to exactly this path, never into an existing folder, like HDFS's ``rename2``."""
         place, goal = self._existing(path), self._place(destination)
         is_taken = goal.exists()
         refusals = (
@@ -173,7 +173,7 @@ class Tree:
         place.rename(goal)
 
     def delete(self, path: str, *, recursive: bool) -> Path | None:
-        """Move a path out of the tree in one step. Return its new place; None for ``/`` or a missing path."""
+        """Move a path out of the tree atomically. Return its new place; None for ``/`` or a missing path."""
         place = self._place(path)
         if place == self._root or not place.exists():
             return None
