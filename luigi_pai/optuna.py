@@ -137,7 +137,7 @@ class OptunaSweep(PaiSweep):
             def point(self, trial):
                 return Train(rate=trial.suggest_float("rate", 1e-4, 0.1, log=True))
 
-    A failed point, or a point without a number in a column of ``direction``, is a failed trial. If the
+    A failed point, or a point without a number in a column of ``direction``, counts as a failed trial. If the
     process is killed, the next run rebuilds the study from the journal. Trials keep their recorded
     parameters, and a sampler with a seed continues as if nothing had happened.
     """

@@ -429,7 +429,7 @@ def _numbers(text: str) -> "list[int]":
 
 
 def current() -> Task:
-    """Return the current task, from its environment variables.
+    """Return the current task, as its environment variables describe it.
 
     Raises:
         ContainerError: OpenPAI's variables contradict each other.
@@ -479,7 +479,7 @@ def tf_config(port: str = "http", roles: "list[str] | None" = None) -> str:
 
 
 def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> str:
-    """Return the host list of ``mpirun -H`` and ``horovodrun -H``: ``HOST:SLOTS,HOST:SLOTS``.
+    """Return the host list for ``mpirun -H`` and ``horovodrun -H``: ``HOST:SLOTS,HOST:SLOTS``.
 
     Args:
         slots: The number of processes per task; if None, the task's number of GPUs, or 1 without GPUs.
@@ -698,7 +698,7 @@ class _Meeting:
                     self._disconnect(connection, selector)
 
     def join(self, rank: int) -> "list[int]":
-        """Ask the first task until it responds; return the ranks of the tasks that did not arrive."""
+        """Contact the first task until it responds; return the ranks of the tasks that did not arrive."""
         while self._seconds_left() > 0:
             try:
                 response = self._ask(rank)
@@ -887,7 +887,7 @@ class _Reporter:
             return
         self._is_started = True
         atexit.register(self._end)
-        if "multiprocessing.util" in sys.modules:  # processes of multiprocessing end without atexit
+        if "multiprocessing.util" in sys.modules:  # multiprocessing's processes exit without running atexit
             sys.modules["multiprocessing.util"].Finalize(None, self._end, exitpriority=0)
         with contextlib.suppress(RuntimeError):  # too many threads
             threading.Thread(target=self._run, name="reports", daemon=True).start()

@@ -50,7 +50,7 @@ def record(
     if status is None or evidence.recorded_end == (entry.number, status.state.value):
         return True
     if work.options["keep_logs"] and (watched or _has_no_end(evidence, entry)):
-        from luigi_pai.work.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
+        from luigi_pai.work.kept_logs import KeptLogs  # noqa: PLC0415  few tasks keep logs
 
         KeptLogs(work.book, work.outputs.fs, work.folder, work.secrets()).keep(status)
 
@@ -88,7 +88,7 @@ def _has_no_end(evidence: Evidence, entry: Entry) -> bool:
 
 
 def _succeeded(work: Work, evidence: Evidence, entry: Entry, *, watched: bool) -> None:
-    """Write the completion flag and the end."""
+    """Write the completion flag, and record how the submission ended."""
     claim, flag = _claim_of(evidence, entry), evidence.flag
     if flag is not None and claim is None and not flag.holds(work.name):
         evidence.check_folder(entry.known)

@@ -54,7 +54,7 @@ class OpenedFile(io.FileIO):
         descriptor = self.fileno()
         return self._call(lambda: os.read(descriptor, size))
 
-    # Python's built-in file objects emit a ResourceWarning when garbage-collected; these two methods avoid it.
+    # Python's own file objects emit a ResourceWarning when garbage-collected; these two methods avoid it.
     def _dealloc_warn(self, _source: object) -> None: ...
 
     def __del__(self) -> None:

@@ -1,4 +1,4 @@
-"""A folder on disk with the rules of an HDFS namespace (Hadoop 2.7.4).
+"""A folder on disk that follows the rules of an HDFS namespace (Hadoop 2.7.4).
 
 The folder ``NAME`` stays a plain tree. Next to it is the folder ``NAME.webhdfs``, which contains
 ``incoming`` (uploads that are not complete) and ``deleted`` (files and folders that are being removed).
@@ -39,7 +39,7 @@ _EXCEPTIONS = {
 
 
 class RemoteFault(Exception):
-    """The refusal of a request: the short name of Hadoop's Java exception, a message, and the HTTP status."""
+    """A rejected request: the short name of Hadoop's Java exception, a message, and the HTTP status."""
 
     def __init__(self, exception: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class RemoteFault(Exception):
 
     @classmethod
     def from_os_error(cls, error: OSError, path: str) -> RemoteFault:
-        """Return HDFS's error for an error of the disk. Luigi recognises a missing file by this message."""
+        """Return HDFS's error for a disk error. Luigi recognises a missing file by this message."""
         number = error.errno or errno.EIO
         missing = f"File does not exist: {path}"
         message = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
@@ -56,10 +56,10 @@ class RemoteFault(Exception):
 
 
 class Tree:
-    """An HDFS namespace whose files are in one folder on disk; a missing folder is created.
+    """An HDFS namespace whose files are in one folder on disk, which is created if it is missing.
 
     Every path is absolute, as HDFS writes it (``/a/b``). A ``FileStatus`` has no owner. Methods raise
-    RemoteFault for requests that a real HDFS also refuses, and OSError for errors of the disk.
+    RemoteFault for requests that a real HDFS also rejects, and OSError for disk errors.
     """
 
     def __init__(self, root: Path) -> None:
@@ -94,7 +94,7 @@ class Tree:
         return found
 
     def open(self, path: str) -> BinaryIO:
-        """Open a file for reading; a folder is refused."""
+        """Open a file for reading; raise RemoteFault if it is a folder."""
         place = self._existing(path)
         if place.is_dir():
             raise RemoteFault("FileNotFoundException", f"Path is not a file: {path}")
@@ -127,7 +127,7 @@ class Tree:
         return (self._incoming / uuid.uuid4().hex).open("wb")
 
     def publish(self, upload: Path, path: str, permission: int, *, overwrite: bool) -> None:
-        """Move a complete upload to its path, in one step."""
+        """Move a complete upload to its path atomically."""
         place = self._place(path, "RemoteException")
         if place.is_dir():
             raise RemoteFault("FileAlreadyExistsException", f"{path} already exists as a directory")
