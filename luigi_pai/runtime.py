@@ -519,7 +519,7 @@ def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[
     """Wait until every task has reached the barrier with this name; call it in one process per task.
 
     The first task listens on its port, and the others connect to it. Do not use this port for anything else
-    meanwhile.
+    during this time.
 
     Args:
         name: The barrier's name; a task can pass a barrier with this name only once.

@@ -85,7 +85,7 @@ class Server:
         return created < moment + (skew or 0.0) - _CREATED_WITHIN
 
     def token_life(self) -> float | None:
-        """Return the token's remaining validity in seconds; None if it does not expire. Logs in if necessary.
+        """Return the token's remaining validity in seconds; None if it does not expire. Log in if necessary.
 
         Raises:
             AuthenticationError: The server rejected the login.

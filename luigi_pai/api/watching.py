@@ -292,7 +292,7 @@ class Watcher:
         return Update(job.name, status, Outcome.CHANGED, job.timer.missed)
 
     def _unknown(self, job: WatchedJob, *, for_good: bool) -> Update | None:
-        """Record that the server does not know a job: lost after a minute, or at once in mocked tests."""
+        """Record that the server does not know a job: lost after a minute, or immediately in mocked tests."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if for_good or now - job.unknown_since >= _LOST_AFTER:

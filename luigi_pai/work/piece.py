@@ -122,7 +122,7 @@ class Work(abc.ABC):
         kind: The task's ``MODULE.CLASS``, which distinguishes it from other work with the same name.
         name: The work's name, which is the name of its first submission.
         folder: The job's output folder; None for a job protocol that does not name one.
-        book: The known jobs on the cluster, accessed in the dialect that the job needs.
+        book: The cluster's record of known jobs, in the dialect that the job needs.
         options: The task's settings, with luigi.cfg as the default.
         outputs: The outputs of the task.
 

@@ -108,7 +108,7 @@ class NoResponse(Exception):
         return is_in_clear or self.has(ReadTimeoutError)
 
     def is_late(self) -> bool:
-        """Return whether one of this package's timeouts caused the failure, not the system's ETIMEDOUT."""
+        """Return whether one of this package's timeouts caused the failure, not a system ETIMEDOUT."""
         is_systems = any(isinstance(cause, TimeoutError) and cause.errno for cause in self.causes)
         return not is_systems and self.has(requests.Timeout, ReadTimeoutError, TimeoutError)
 

@@ -109,7 +109,7 @@ class Transport:
     If there are several NameNodes, the one that last responded is tried first. The next NameNode is tried if
     a NameNode is on standby, if the request did not reach it, or if it does not respond to a read-only
     request. If a request that changes something reached a NameNode and gets no response, HdfsError is raised
-    at once, because the request may have been executed.
+    immediately, because the request may have been executed.
 
     Attributes:
         account: The account that was passed to the constructor.

@@ -197,7 +197,7 @@ class Tree:
     # on disk
 
     def _place(self, path: str, exception: str = "InvalidPathException") -> Path:
-        """Return the place on disk of a path, whether or not a file or folder is there."""
+        """Return where a path is on disk, whether or not it exists."""
         if not path.startswith("/"):
             raise RemoteFault("IllegalArgumentException", f"{path!r} is not an absolute path")
         names = path.strip("/").split("/") if path.strip("/") else []
