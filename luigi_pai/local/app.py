@@ -1,9 +1,9 @@
-"""The routes of the local server, and whom it refuses: other users, and pages of other sites.
+"""The local server's routes, and the clients it rejects: other users, and pages from other sites.
 
-Other users, if they were served, could run commands as this user (by jobs) and replace code that jobs run (in
-HDFS). The server finds out the user of a connection when it accepts the connection, not for each request. On
-Linux, it asks sock_diag(7), which takes 0.04 ms whatever the number of sockets. On other systems, it searches
-the sockets of this user's processes.
+Otherwise, other users could run commands as this user (by submitting jobs) and replace code that jobs run (in
+HDFS). The server looks up a connection's user when it accepts the connection, not for each request. On
+Linux, it asks sock_diag(7), which takes 0.04 ms regardless of the number of sockets. On other systems, it
+searches the sockets of this user's processes.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
 def make_app(api: Api, log: logging.Logger) -> _LocalApplication:
-    """Return the application, which logs one line for each request, without query, body or headers."""
+    """Return the application, which logs one line per request, without the query, body or headers."""
     return _LocalApplication(
         [
             (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[api.release.api]),
             *api.files.routes(),
             (r"/", JobListPage),
-            (r"/(?:job-detail|view)\.html", JobPage),  # view.html is the page of OpenPAI up to 0.10
+            (r"/(?:job-detail|view)\.html", JobPage),  # view.html is the page in OpenPAI up to 0.10
             (r"/stop-job", StopJob),
             (r"/assets/(page\.(?:css|js))", StaticFileHandler, {"path": _ASSETS}),
             (rf"/node/containerlogs/{_CONTAINER}/([\w.-]+)/(?:(stdout|stderr|runtime)/?)?", LogPage),
@@ -75,7 +75,7 @@ _FOREIGN = (
 
 
 class _Refusal(RestHandler):
-    """Refuses every request after its body has been read: with ``error``, or because its path is unknown."""
+    """Rejects every request after reading its body: with ``error``, or because its path is unknown."""
 
     def initialize(self, error: ApiError | None = None) -> None:
         self._error = error
@@ -87,16 +87,16 @@ class _Refusal(RestHandler):
 
 
 class _LocalApplication(Application):
-    """An application that refuses the requests which a page of another site makes a browser send.
+    """An application that rejects requests that a page from another site makes a browser send.
 
-    `Door` refuses only connections of other users. It accepts the connections of such a browser, because
+    `Door` only rejects connections from other users. It accepts connections from such a browser, because
     the browser runs as this user. The requests carry the page's Origin or, after DNS rebinding, a foreign
-    Host. Requests for images, scripts and frames that a page embeds carry no Origin, but their Sec-Fetch
-    headers show whether another site made them, and for which purpose.
+    Host. Requests for embedded images, scripts and frames carry no Origin, but their Sec-Fetch headers
+    show whether another site made them, and for what purpose.
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        """Return the handler of a request: `_Refusal` if a page of another site caused the request."""
+        """Return a request's handler: `_Refusal` if a page from another site caused the request."""
         if self.is_foreign(request.headers):
             message = _FOREIGN.format(self.settings["api"].address.netloc)
             error = ApiError(403, "ForbiddenOriginError", message)
@@ -104,14 +104,14 @@ class _LocalApplication(Application):
         return super().find_handler(request, **kwargs)
 
     def is_foreign(self, headers: HTTPHeaders) -> bool:
-        """Say whether a page of another site made a browser send a request with these headers."""
+        """Return whether a page from another site made a browser send a request with these headers."""
         origin, host = headers.get("Origin"), headers.get("Host") or "127.0.0.1"  # browsers always send Host
         foreign = origin is not None and _split(origin).netloc != host
         return foreign or _is_embedded(headers) or not is_loopback(_split(f"//{host}").hostname or "")
 
 
 def _is_embedded(headers: HTTPHeaders) -> bool:
-    """Say whether a page of another site requests an image, a script or a frame for itself."""
+    """Return whether a page from another site requests an image, script or frame to embed."""
     site, *rest = [headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode", "Dest")]
     return site in ("cross-site", "same-site") and rest != ["navigate", "document"]
 
@@ -146,7 +146,7 @@ _ESTABLISHED = 1
 
 
 class Door(HTTPServerConnectionDelegate):
-    """Passes this user's connections on to ``inside``; refuses others with 403 and one line in the log."""
+    """Passes this user's connections on to ``inside``; rejects others with a 403 and one line in the log."""
 
     def __init__(self, inside: HTTPServerConnectionDelegate, log: logging.Logger) -> None:
         self._inside = inside
@@ -159,7 +159,7 @@ class Door(HTTPServerConnectionDelegate):
         self._own: dict[object, bool] = {}
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
-        """Start a request. When a connection is accepted, its first request starts; the user is checked."""
+        """Start a request. The first request starts when a connection is accepted: check the user then."""
         if server_conn not in self._own:
             self._own[server_conn] = self._is_own(request_conn)
         if self._own[server_conn]:
@@ -194,7 +194,7 @@ def is_own_connection(connection: socket.socket) -> bool:
 
 @functools.cache
 def _kernel_tells() -> bool:
-    """Return whether the kernel reports the owner of a connection, like Linux."""
+    """Return whether the kernel reports a connection's owner, as Linux does."""
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as there,
@@ -225,7 +225,7 @@ def _owner(family: int, end: tuple[Any, ...], other: tuple[Any, ...]) -> int | N
 
 
 def _has_process(end: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Return whether a process of this user has a connection. Slower than `_owner`, but works on every OS."""
+    """Return whether one of this user's processes has a connection. Slower than `_owner`, but portable."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.uids().effective != os.geteuid():

@@ -50,16 +50,16 @@ class Users:
         return True
 
     def ensure_admin(self, name: str, password: str) -> None:
-        """Create the administrator, or give an existing user this password and the administrator's rights."""
+        """Create the administrator, or give an existing user this password and administrator rights."""
         self.save(User(name, _hash_password(password), admin=True))
 
     def is_admin(self, name: str) -> bool:
-        """Return whether a user is an administrator now, independent of their token."""
+        """Return whether a user is an administrator now, regardless of their token."""
         user = self.get(name)
         return user is not None and user.admin
 
     def virtual_clusters(self, name: str) -> tuple[str, ...]:
-        """Return the virtual clusters that a user may use. Administrators may use all, others ``default``."""
+        """Return the virtual clusters that a user may use: all for administrators, ``default`` for others."""
         return self._virtual_clusters if self.is_admin(name) else ("default",)
 
 
@@ -70,7 +70,7 @@ def _hash_password(password: str) -> str:
 
 
 async def password_matches(user: User, password: str) -> bool:
-    """Return whether this is the user's password. A thread hashes it, without blocking the event loop."""
+    """Return whether this is the user's password. A thread hashes it, so the event loop is not blocked."""
     salt, _, expected = user.password.partition("$")
     derived = await asyncio.to_thread(_derive, password, bytes.fromhex(salt))
     return hmac.compare_digest(derived.hex(), expected)
@@ -85,7 +85,7 @@ _DAY = 24 * 3600
 
 @dataclass(frozen=True)
 class Bearer:
-    """The user and the claims of a valid token; ``admin`` is whether an administrator got the token."""
+    """A valid token's user and claims; ``admin`` is True if the token was issued to an administrator."""
 
     username: str
     admin: bool
@@ -100,7 +100,7 @@ class Tokens:
         self._store = store
 
     def issue(self, username: str, *, admin: bool, expiration: int | None) -> str:
-        """Return a new token for ``expiration`` seconds or, if this is None, an endless application token."""
+        """Return a token valid for ``expiration`` seconds or, for None, an application token without expiry."""
         claims = {
             "username": username,
             "admin": admin,
@@ -120,30 +120,30 @@ class Tokens:
         return token
 
     def _valid(self, column: str, value: str, seconds: int = 0) -> list[sqlite3.Row]:
-        """Return the tokens that have ``value`` in ``column`` and stay valid for over ``seconds`` seconds."""
+        """Return the tokens with ``value`` in ``column`` that remain valid for over ``seconds`` seconds."""
         sql = f"SELECT * FROM tokens WHERE {column} = ? AND ifnull(ends, 1e99) > ? ORDER BY rowid"  # noqa: S608
         return self._store.rows(sql, (value, time.time() + seconds))
 
     def check(self, token: str) -> Bearer | None:
-        """Return the user of a token, or None if it is not valid."""
+        """Return a token's user, or None if the token is not valid."""
         claims = _decode(token) if self._valid("token", token) else {}
         if "username" not in claims:
             return None
         return Bearer(claims["username"], claims["admin"], claims["application"], claims)
 
     def valid_tokens(self, username: str) -> list[str]:
-        """Return the valid tokens of a user."""
+        """Return a user's valid tokens."""
         return [row["token"] for row in self._valid("username", username)]
 
     def log_token(self, container_id: str) -> str:
-        """Return a token, valid for at least half a day, that opens the logs of one task."""
+        """Return a token that gives access to one task's logs for at least half a day."""
         known = self._valid("username", f"log:{container_id}", _DAY // 2)
         if known:
             return str(known[0]["token"])
         return self._add(f"log:{container_id}", {"log": container_id}, _DAY)
 
     def opened_log(self, token: str) -> str | None:
-        """Return the container id of the task whose logs a token opens, or None."""
+        """Return the container id of the task whose logs a token gives access to, or None."""
         return _decode(token).get("log") if self._valid("token", token) else None
 
     def revoke(self, token: str) -> None:
@@ -159,7 +159,7 @@ def _encode(part: Mapping[str, Any]) -> str:
 
 
 def _decode(token: str) -> dict[str, Any]:
-    """Return the claims of a token without checking that it is valid; empty if the string is not a token."""
+    """Return a token's claims without checking that it is valid; empty if the string is not a token."""
     part = token.partition(".")[2].partition(".")[0]
     try:
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

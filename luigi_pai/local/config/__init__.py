@@ -1,1 +1,1 @@
-"""Settings, virtual clusters, request limits and fault rules of the local server."""
+"""The local server's settings, virtual clusters, rate limits and fault rules."""

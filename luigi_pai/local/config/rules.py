@@ -1,7 +1,7 @@
-"""The rules with which tests control the server: which requests fail, and how jobs with certain names end.
+"""The rules that tests use to control the server: which requests fail, and how jobs with certain names end.
 
-A rule is a JSON object with the fields of `Rule` or of `JobScript`. Each fault rule has a separate random
-number generator, so that the same rules, seed and order of requests give the same faults.
+A rule is a JSON object with the fields of `Rule` or `JobScript`. Each fault rule has its own random number
+generator, so the same rules, seed and order of requests produce the same faults.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Rule:
 
     Attributes:
         fault: the kind of fault; docs/local.md describes each.
-        method: methods of the matching requests; empty for all methods.
-        path: path of the matching requests, without ``/rest-server``; ``*`` matches any string.
+        method: HTTP methods to match; empty for all methods.
+        path: request path to match, without ``/rest-server``; ``*`` matches any string.
         rate: probability, from 0 to 1, that a matching request is affected.
-        count: largest number of affected requests; None for no limit.
-        skip: number of matching requests that pass before any matching request is affected.
-        seconds: duration of a delay or a race, or time until the window of a limit ends.
+        count: maximum number of affected requests; None for no limit.
+        skip: number of matching requests to let through first.
+        seconds: duration of a delay or a race, or time until a rate limit's window ends.
         status: HTTP status of an error.
-        executed: whether a request that gets an error is executed first.
+        executed: whether the server executes a request before it responds with the error.
         seen: number of matching requests so far.
         struck: number of affected requests so far.
     """
@@ -65,7 +65,7 @@ class Rule:
     dice: random.Random = field(default_factory=random.Random, repr=False)
 
     def strikes(self, method: str, path: str) -> bool:
-        """Return whether the rule affects a request. A request that matches the rule is counted."""
+        """Return whether the rule affects a request, and count the request if it matches."""
         if (self.method and method not in self.method) or not fnmatchcase(path, self.path):
             return False
         self.seen += 1
@@ -76,12 +76,12 @@ class Rule:
         return True
 
     def shown(self) -> dict[str, Any]:
-        """Return the rule in the form of the control route's response."""
+        """Return the rule as the control route responds with it."""
         return {name: value for name, value in vars(self).items() if name != "dice"}
 
 
 class Faults:
-    """The rules in force, in order. Delays of a request add up until a rule causes another kind of fault."""
+    """The active rules, in order. A request's delays add up until a rule causes another kind of fault."""
 
     def __init__(self, seed: int = 0, rules: tuple[Rule, ...] = ()) -> None:
         self.seed = seed
@@ -90,7 +90,7 @@ class Faults:
             rule.dice.seed(f"{seed}:{number}")
 
     def strike(self, method: str, path: str) -> tuple[float, Rule | None]:
-        """Return a request's delay in seconds, and the rule of the fault after the delay (None: no fault)."""
+        """Return a request's delay in seconds, and the rule for the fault after it (None: no fault)."""
         wait = 0.0
         for rule in self.rules:
             if rule.strikes(method, path):
@@ -100,12 +100,12 @@ class Faults:
         return wait, None
 
     def shown(self) -> dict[str, Any]:
-        """Return the seed, and the rules with their counts, in the form of the control route's response."""
+        """Return the seed and the rules with their counts, as the control route responds with them."""
         return {"seed": self.seed, "rules": [rule.shown() for rule in self.rules]}
 
 
 def read_faults(option: str) -> Any:
-    """Return the JSON value of ``--faults``. Raise ConfigError if it is not JSON."""
+    """Parse ``--faults`` as JSON. Raise ConfigError if it is not JSON."""
     try:
         return json.loads(option)
     except (ValueError, RecursionError) as error:
@@ -113,10 +113,10 @@ def read_faults(option: str) -> Any:
 
 
 def parse_faults(value: Any) -> Faults:
-    """Return the faults of a JSON value, which is ``{"seed": N, "rules": [...]}`` or only the list of rules.
+    """Build faults from a JSON value: either ``{"seed": N, "rules": [...]}`` or just the list of rules.
 
     Raises:
-        ConfigError: the value is not valid; the error names all problems and their places.
+        ConfigError: the value is not valid; the error lists every problem and where it is.
     """
     if isinstance(value, list):
         value = {"rules": value}
@@ -128,7 +128,7 @@ def _check(subject: str, value: Any) -> None:
     """Check ``faults`` or ``job scripts`` against their schema; raise ConfigError with all problems."""
     if value in ([], {}, {"rules": []}):
         return
-    from jsonschema import Draft7Validator  # noqa: PLC0415  heavy, and most servers have no rules
+    from jsonschema import Draft7Validator  # noqa: PLC0415  slow to import, and most servers have no rules
 
     schema = json.loads(
         Path(__file__).with_name(f"{subject.replace(' ', '_')}.schema.json").read_text("utf-8")
@@ -151,14 +151,14 @@ class JobScript:
     """A rule that defines how jobs with certain names end. The server does not run these jobs' commands.
 
     Attributes:
-        job: pattern of the jobs' names; ``*`` stands for anything.
+        job: pattern for job names; ``*`` matches any string.
         exit_code: exit code of every task.
-        stdout, stderr: the output of every task.
-        after: seconds that every task runs; if it is None, tasks run until the job is stopped.
+        stdout, stderr: output of every task.
+        after: how long every task runs, in seconds; None: until the job is stopped.
         waits: whether the job stays in the queue, without running, until it is stopped.
-        completing: v1: whether the API meanwhile reports, like 0.10 to 0.14, that all tasks have ended.
-        times: largest number of jobs that the rule applies to; None for no limit.
-        used: number of jobs that the rule was applied to so far.
+        completing: v1 only: whether the API, like 0.10 to 0.14, reports running tasks as ended.
+        times: maximum number of jobs the rule applies to; None for no limit.
+        used: number of jobs the rule has applied to so far.
     """
 
     job: str
@@ -173,10 +173,10 @@ class JobScript:
 
 
 class JobScripts:
-    """The rules, and the rule that was chosen for each job.
+    """The rules, and the rule chosen for each job.
 
     Attributes:
-        rules: the rules, in the order in which they are tried.
+        rules: the rules, in the order they are tried.
     """
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ class JobScripts:
         self._decided: dict[int, JobScript] = {}
 
     def decide(self, job: Job) -> JobScript | None:
-        """Choose and return the rule for a new job; None if the job's commands are to run."""
+        """Choose and return the rule for a new job; None if the job should run its own commands."""
         for rule in self.rules:
             if fnmatchcase(job.task_name, rule.job) and rule.used != rule.times:
                 rule.used += 1
@@ -193,7 +193,7 @@ class JobScripts:
         return None
 
     def of(self, job_id: int) -> JobScript | None:
-        """Return the rule that was chosen for a job; None if no rule was chosen."""
+        """Return the rule chosen for a job, or None."""
         return self._decided.get(job_id)
 
     def clear(self) -> None:
@@ -203,6 +203,6 @@ class JobScripts:
 
 
 def parse_job_scripts(value: Any) -> list[JobScript]:
-    """Return the rules in a JSON value; raises ConfigError with all problems."""
+    """Return the rules in a JSON value. Raise ConfigError with all problems if the value is not valid."""
     _check("job scripts", value)
     return [JobScript(**rule) for rule in value]

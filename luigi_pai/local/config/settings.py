@@ -1,4 +1,4 @@
-"""The settings of the local server, its addresses, and its virtual clusters."""
+"""The local server's settings, addresses and virtual clusters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNT = re.compile(r"(cpu|memory|gpu)=([0-9]{1,12})")
 
 @dataclass(frozen=True)
 class Resources:
-    """The CPUs, the MB of memory and the GPUs that a virtual cluster has, or that a task requests."""
+    """CPUs, memory (in MB) and GPUs: a virtual cluster's capacity, or a task's request."""
 
     cpu: int = 0
     memory: int = 0
@@ -32,7 +32,7 @@ class Resources:
 
     @classmethod
     def from_role(cls, role: Mapping[str, Any]) -> Resources:
-        """Return the resources that each task of a role requests; a negative count means 0."""
+        """Return the resources that each of a role's tasks requests; a negative count means 0."""
         wanted = (role[key] for key in ("cpuNumber", "memoryMB", "gpuNumber"))
         return cls(*(max(0, number) for number in wanted))
 
@@ -55,11 +55,10 @@ _DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
 def virtual_clusters(definitions: Iterable[str]) -> dict[str, Resources]:
     """Parse virtual clusters, ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; return their capacities by name.
 
-    ``default`` is first, even if no string names it. If several strings have the same name, the last one
-    applies.
+    ``default`` always exists and comes first. If several strings have the same name, the last one applies.
 
     Raises:
-        ConfigError: a string has neither of these two forms.
+        ConfigError: a string has neither form.
     """
     clusters = {"default": _DEFAULT}
     for definition in definitions:
@@ -105,7 +104,7 @@ class Settings:
         host: the address to listen on.
         user: the administrator's name.
         password: the administrator's password; it replaces the password in an existing data folder.
-        hdfs: True for the server's own HDFS, the URL of a real HDFS, or None for the default of the release.
+        hdfs: True for the server's own HDFS, the URL of a real HDFS, or None for the release's default.
     """
 
     data: Path
@@ -123,7 +122,7 @@ class Settings:
     rate_limits: str | None = None
 
     def check(self) -> None:
-        """Raise ConfigError if the settings cannot work, or if they open this machine to other machines."""
+        """Raise ConfigError if the settings cannot work, or would expose this machine to other machines."""
         if not self.user.isascii() or not self.user.replace("_", "a").isalnum():
             raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
         if self.api not in RELEASES:
@@ -157,7 +156,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Address:
-    """The host name or address, as clients write it, and the port of a running server."""
+    """A running server's host name or address, as clients write it, and its port."""
 
     host: str
     port: int
@@ -169,7 +168,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The base URL of the REST API and the pages; also of WebHDFS if no real HDFS is used."""
+        """The base URL of the REST API and the pages, and of WebHDFS unless a real HDFS is used."""
         return f"http://{self.netloc}"
 
 
@@ -182,7 +181,7 @@ class HdfsAddress:
 
 
 def write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
-    """Write process, port and URL of the server, and its HDFS, into ``server.json`` of the data folder."""
+    """Write the server's process, port, URL and HDFS to ``server.json`` in the data folder."""
     new = data / "server.json.new"
     known = {"pid": os.getpid(), "port": address.port, "url": address.url, **asdict(hdfs)}
     new.write_text(json.dumps(known), "utf-8")
@@ -216,7 +215,7 @@ def default_data_folder() -> Path:
 
 
 def parse_limits(limits: str | None) -> tuple[int, int, int] | None:
-    """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None stays None. Raise ConfigError for others."""
+    """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None stays None. Else raise ConfigError."""
     if limits is None:
         return None
     if limits == "default":
@@ -231,7 +230,7 @@ def parse_limits(limits: str | None) -> tuple[int, int, int] | None:
 
 
 def _has_form(url: str, schemes: tuple[str, ...]) -> bool:
-    """Return whether a URL has one of the schemes, a host, and no user, space, query or fragment."""
+    """Return whether a URL has one of the schemes and a host, but no user, space, query or fragment."""
     try:
         parts = urlsplit(url)
         port_is_right = parts.port != 0
@@ -243,7 +242,7 @@ def _has_form(url: str, schemes: tuple[str, ...]) -> bool:
 
 
 def _check_password(password: str) -> None:
-    """Refuse a password that OpenPAI or luigi.cfg cannot store; the message never shows the password."""
+    """Reject a password that OpenPAI or luigi.cfg cannot store. The message never shows the password."""
     minimum = 6
     if len(password) < minimum:
         raise ConfigError(f"the password in {PASSWORD_VARIABLE} is shorter than {minimum} characters")

@@ -1,4 +1,4 @@
-"""The environment variables that a task gets: about this machine, the job, its task roles and its tasks."""
+"""The environment variables of a task. They describe this machine, the job, its task roles and its tasks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INHERITED = (
 
 
 def task_environment(start: TaskStart) -> dict[str, str]:
-    """Return every environment variable of a task, as in a container of the job's release."""
+    """Return all of a task's environment variables, as in a container on the job's release."""
     job, task, api, hdfs = start.job, start.task, start.job.release.api, start.services.hdfs
     values = {
         "work_dir": start.files.work,
@@ -64,7 +64,7 @@ def task_environment(start: TaskStart) -> dict[str, str]:
 
 
 def _all_variables(api: str, values: Mapping[str, object], **fields: object) -> dict[str, str]:
-    """Return the `variables` of all keys and values of ``values``, in one dict."""
+    """Return the `variables` for all keys and values of ``values``, in one dict."""
     found: dict[str, str] = {}
     for key, value in values.items():
         found |= variables(api, key, value, **fields)
@@ -76,7 +76,7 @@ def _commas(items: Iterable[object]) -> str:
 
 
 def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment whose proxies, if any, are not used for requests to this machine."""
+    """Return the environment, changed so that requests to this machine bypass any proxies."""
     direct = dict(environment)
     if any(name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name in direct):
         for name in ("no_proxy", "NO_PROXY"):
@@ -85,7 +85,7 @@ def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _machine_variables(bin_folder: Path) -> Mapping[str, str]:
-    """Return the variables that a task inherits. The folders of hdfs and this Python come first in PATH."""
+    """Return the variables that a task inherits. hdfs's and this Python's folders come first in PATH."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
     folders = [str(bin_folder), str(Path(sys.executable).parent), os.environ.get("PATH") or os.defpath]
@@ -99,10 +99,10 @@ def _hosts(api: str, role: str, tasks: Iterable[Task]) -> dict[str, str]:
 
 
 def _v1_variables(start: TaskStart) -> dict[str, str]:
-    """Return the variables that only containers of OpenPAI 0.7 have.
+    """Return the variables that exist only in OpenPAI 0.7's containers.
 
-    In the job's three HDFS folders, ``$PAI_DEFAULT_FS_URI`` is replaced, as in 0.7's rest-server. An
-    outputDir that is absent or empty becomes ``URI/Output/USER/NAME``.
+    In the job's three HDFS folders, ``$PAI_DEFAULT_FS_URI`` is replaced, as in 0.7's rest-server. A missing
+    or empty outputDir becomes ``URI/Output/USER/NAME``.
     """
     job, task, role, services = start.job, start.task, start.role, start.services
     fs_uri = services.hdfs.fs_uri
@@ -137,7 +137,7 @@ def _or_empty(value: int | None) -> str:
 
 
 def _v2_variables(start: TaskStart) -> dict[str, str]:
-    """Return the variables that only containers of OpenPAI 1.8 have; a role's resources are by its name."""
+    """Return the variables that exist only in OpenPAI 1.8's containers; roles' resources are by role name."""
     job, task = start.job, start.task
     values = {
         "job": job.full_name,
@@ -165,7 +165,7 @@ def _v2_variables(start: TaskStart) -> dict[str, str]:
 
 
 def _launcher_variables(start: TaskStart) -> dict[str, str]:
-    """Return the variables that FrameworkController sets in containers: names and UIDs of its objects."""
+    """Return the variables that FrameworkController sets in containers: its objects' names and UIDs."""
     job, task = start.job, start.task
     name, number = framework_name(job), start.attempt.number - 1
     attempt_uid = object_uid(job.full_name, number)
@@ -189,7 +189,7 @@ def _launcher_variables(start: TaskStart) -> dict[str, str]:
 
 
 def _instance_variables(start: TaskStart) -> dict[str, str]:
-    """Return the variables with all tasks' hosts and ports; a task without resources yet has no host."""
+    """Return the variables with all tasks' hosts and ports; a task still without resources has no host."""
     found = variables("v2", "instances", _commas(f"{task.role}:{task.index}" for task in start.tasks))
     running = [
         task for task in start.tasks if task.launched is not None or task.container_id in start.allocated

@@ -1,9 +1,9 @@
 """Runs a command in its own mount namespace, where folders are mounted at absolute paths (Linux only).
 
 This file is also a program, ``namespace.py PATH FOLDER ... -- COMMAND ...``, which keeps its process id when
-it becomes COMMAND. The namespace has a new root, a tmpfs, which shows everything that the old root has. So a
-mount path like /mnt/nfs1 or /a/b need not exist, and the machine itself does not change. Without the right to
-mount, the process also gets a user namespace, in which it remains the same user.
+it becomes COMMAND. The namespace's root is a new tmpfs that shows everything in the old root. Mount paths
+such as /mnt/nfs1 or /a/b therefore need not exist, and the machine itself is not changed. If the process may
+not mount, it also gets a user namespace, in which it remains the same user.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DETACH = 2  # MNT_DETACH
 
 
 def inside(mounts: Mapping[str, Path], command: Sequence[str]) -> list[str]:
-    """Return a command that runs ``command`` where ``mounts``, absolute path -> folder, are mounted."""
+    """Wrap ``command`` so that it runs with ``mounts`` (absolute path -> folder) mounted."""
     pairs = [str(word) for pair in mounts.items() for word in pair]
     return [sys.executable, "-I", "-S", __file__, *pairs, "--", *command]
 
@@ -45,7 +45,7 @@ def _mount(source: str, target: str, flags: int, kind: str | None = None) -> Non
 
 
 def _unshare() -> None:
-    """Enter a new mount namespace, and a new user namespace if the first one needs it."""
+    """Enter a new mount namespace, and also a new user namespace if that is required."""
     user, group = os.geteuid(), os.getegid()
     try:
         _call("unshare", _NEW_MOUNTS)
@@ -58,7 +58,7 @@ def _unshare() -> None:
 
 
 def _open(old: str, new: str) -> None:
-    """Mount a tmpfs at ``new``, in which mount points can be made, and show the entries of ``old`` in it."""
+    """Mount a tmpfs at ``new`` so that mount points can be made there, and show ``old``'s entries in it."""
     _mount("tmpfs", new, 0, "tmpfs")
     _mount("none", new, _UNBINDABLE)  # so that the entries of "/" do not contain the new root
     for entry in os.scandir(old):
@@ -72,21 +72,21 @@ def _open(old: str, new: str) -> None:
             os.close(os.open(target, os.O_CREAT))
         try:
             _mount(entry.path, target, _BIND)
-        except FileNotFoundError:  # it has been removed meanwhile
+        except FileNotFoundError:  # it has since been removed
             continue
 
 
 def _make_mount_points(root: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yield each path when it is a folder of the new root; the caller mounts there before it continues."""
+    """Yield each path once it is a folder in the new root; the caller mounts there before continuing."""
     done: list[str] = []
     own = {os.stat(root).st_dev}
-    for path in sorted(paths):  # a mount point in another mount comes after that one
+    for path in sorted(paths):  # parents first: a mount point may be inside another mount
         at = path
         while not os.path.isdir(root + at):
             at = os.path.dirname(at)
         in_mount = any(f"{at}/".startswith(f"{other}/") for other in done)
         if at != path and not in_mount and os.stat(root + at).st_dev not in own:
-            _open(at, root + at)  # a folder of this machine, in which nothing may be made
+            _open(at, root + at)  # a folder on this machine, which must not be changed
             own.add(os.stat(root + at).st_dev)
         os.makedirs(root + path, exist_ok=True)
         yield path
@@ -94,7 +94,7 @@ def _make_mount_points(root: str, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _enter(mounts: Mapping[str, str]) -> None:
-    """Enter a new namespace with the mounts; the working folder, which is empty, stays. Raises OSError."""
+    """Enter a new namespace with the mounts, keeping the (empty) working folder. Raises OSError."""
     work = os.getcwd()
     folders = {os.path.realpath(path): folder for path, folder in mounts.items()}
     _unshare()
@@ -103,7 +103,7 @@ def _enter(mounts: Mapping[str, str]) -> None:
     for path in _make_mount_points(work, folders):
         _mount(folders[path], work + path, _BIND)
     os.chdir(work)
-    _call("pivot_root", ".", ".")  # the old root is on top of the new root then
+    _call("pivot_root", ".", ".")  # this stacks the old root on top of the new root
     _call("umount2", ".", _DETACH)
     os.chdir(work)
 

@@ -20,14 +20,14 @@ TASK_PORTS = ("http", "ssh")
 
 
 class Ports:
-    """The ports that running tasks have reserved.
+    """The ports reserved for running tasks.
 
-    A port number that a role asks for is reserved if it is free. If it is not free, or if the role asks for
-    any number, a free port is chosen at random, below the range that the kernel uses for outgoing
-    connections. A port belongs to one task until it is released. Only the task binds it, not this server.
+    If a role asks for a specific port and the port is free, that port is reserved. Otherwise, a free port is
+    chosen at random, below the range that the kernel uses for outgoing connections. A port belongs to one
+    task until it is released. Only the task binds the port, not this server.
 
     Args:
-        end: the ports chosen at random are below this number; None for the start of the kernel's range.
+        end: upper limit (exclusive) for random ports; None for the start of the kernel's range.
     """
 
     def __init__(self, end: int | None = None) -> None:
@@ -40,14 +40,14 @@ class Ports:
 
     @property
     def left(self) -> int:
-        """Number of ports that may still be reserved, if no other program uses any of them."""
+        """Number of ports that can still be reserved, if no other program uses any of them."""
         return self._end - _FIRST - len(self._held)
 
     def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[dict[str, list[int]]]:
-        """Reserve the ports of all tasks. Return label -> ports for each task; the tasks are in role order.
+        """Reserve ports for all tasks. Return label -> ports for each task, in role order.
 
-        A task gets the ports of its role and, for each of the labels ``http`` and ``ssh`` that the role does
-        not list, one more port. A negative count means 0. OSError is raised if too few ports are free.
+        A task gets its role's ports, and one port each for ``http`` and ``ssh`` unless the role lists those
+        labels. A negative count means 0. Raises OSError if too few ports are free.
         """
         asked = [port for role in roles for port in [_asked(role["portList"])] * role["taskNumber"]]
         wanted = sum(max(0, count) for ports in asked for _, count in ports.values())
@@ -74,7 +74,7 @@ class Ports:
         self._held.update(port for group in ports.values() for port in group)
 
     def release(self, ports: Mapping[str, Iterable[int]]) -> None:
-        """Release the ports of a task that has ended."""
+        """Release an ended task's ports."""
         self._held.difference_update(port for group in ports.values() for port in group)
 
     def _any(self) -> int:
@@ -96,13 +96,13 @@ class Ports:
 
 
 def _asked(port_list: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Return, by label, the first port (0 for any) and the number of ports of a task."""
+    """Return, by label, a task's first port (0 for any) and number of ports."""
     asked = {port["label"]: (port["beginAt"], port["portNumber"]) for port in port_list}
     return {**asked, **{label: asked.get(label, (0, 1)) for label in TASK_PORTS}}
 
 
 def _first_ephemeral() -> int:
-    """Return the first port for outgoing connections, or 65,536 if too few ports are below that port."""
+    """Return the first port for outgoing connections, or 65,536 if too few ports are below it."""
     try:
         first = int(_EPHEMERAL.read_text("ascii").split()[0])
     except (OSError, ValueError, IndexError):

@@ -1,10 +1,10 @@
-"""Processes of tasks: how they are found, identified, waited for and ended.
+"""Task processes: finding, identifying, waiting for and ending them.
 
-A process belongs to a task if `TASK_VARIABLE` is in its environment, or in the environment of the first
-process of its session. Children inherit the variable even if they change session or parent, and a server
-that starts later can read it. macOS hides the environment of its programs, such as /bin/bash; if a task runs
-such a program, only the task's first session is known. On Linux, orphans become children of the server, so
-that the server needs to read only its descendants to find the processes of its tasks (see `Orphans`).
+A process belongs to a task if `TASK_VARIABLE` is in its environment, or in the environment of its session's
+first process. Children inherit the variable even if they change session or parent, and a server that starts
+later can read it. macOS hides the environment of system programs such as /bin/bash; if a task runs such a
+program, the server finds only the task's first session. On Linux, orphans become the server's children, so
+the server only needs to search its descendants to find its tasks' processes (see `Orphans`).
 
 Pids are reused, so a process is identified by its pid and its start time.
 """
@@ -40,9 +40,9 @@ _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 def started(pid: int) -> str | None:
     """Return when a running process started; None if it has ended.
 
-    The value differs for two processes that had the same pid, and does not change if the clock is set.
+    Two processes with the same pid have different values. Setting the clock does not change the value.
     """
-    # On Linux, create_time() includes the boot time, which changes if the clock is set. So it is subtracted.
+    # On Linux, create_time() includes the boot time, which changes if the clock is set: subtract it.
     boot = psutil.boot_time() if psutil.LINUX else 0.0
     try:
         process = psutil.Process(pid)
@@ -77,18 +77,18 @@ async def wait_child(child: subprocess.Popen[bytes]) -> int:
 
 
 def members(tasks: Mapping[str, int | None]) -> set[int]:
-    """Return the pids of all running processes of tasks. The argument is that of `Orphans.members`."""
+    """Return the pids of all running task processes. The argument is the same as for `Orphans.members`."""
     first = {pid: folder for folder, pid in tasks.items() if pid is not None}
     return set(_running_processes(lambda folder: folder in tasks, first))
 
 
 def first_process(folder: str) -> int | None:
-    """Find a task's first process, whose pid was not saved, by the task's folder; None if none is running."""
+    """Find a task's first process by the task's folder, if its pid was not saved; None if none is running."""
     return next((pid for pid, found in _leaders() if found == folder and started(pid) is not None), None)
 
 
 def _leaders() -> Iterator[tuple[int, str]]:
-    """Yield each session's first process, and its last argument, which is the folder if it is a task's."""
+    """Yield each session's first process and its last argument, which for a task is the task's folder."""
     for pid in psutil.pids():
         with contextlib.suppress(psutil.Error, OSError):
             if os.getsid(pid) == pid:
@@ -96,16 +96,16 @@ def _leaders() -> Iterator[tuple[int, str]]:
 
 
 def _running_processes(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Iterator[int]:
-    """Yield running processes of the tasks whose folder ``are_meant`` accepts.
+    """Yield the running processes of tasks whose folders ``are_meant`` accepts.
 
-    ``first`` maps the pid of each task's first process, if it is known, to the task's folder.
+    ``first`` maps the pid of each task's first process, if known, to the task's folder.
     """
     own, sessions = os.getsid(0), {} if psutil.LINUX else dict(first)
     for pid in psutil.pids():
         with contextlib.suppress(psutil.Error, OSError):
             session = os.getsid(pid)
             if session in (0, own):
-                continue  # a kernel thread, or a process of the server's session
+                continue  # a kernel thread, or a process in the server's session
             if session not in sessions:
                 sessions[session] = _task_folder(session)
             folder = sessions[session] or (_task_folder(pid) if pid != session else "")
@@ -116,7 +116,7 @@ def _running_processes(are_meant: Callable[[str], bool], first: Mapping[int, str
 def _task_folder(pid: int) -> str:
     """Return the folder of a process's task; "" if it belongs to no task, or its environment is hidden.
 
-    While a process executes another program, its environment is empty for a moment, and is read again.
+    A process's environment is briefly empty while the process executes another program; then read it again.
     """
     with contextlib.suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
@@ -133,10 +133,10 @@ async def end(
     grace: float,
     find: Callable[[Mapping[str, int | None]], set[int]] = members,
 ) -> None:
-    """Send SIGTERM to all processes of tasks and, after ``grace`` seconds, SIGKILL until no process is left.
+    """Send SIGTERM to all task processes and, after ``grace`` seconds, SIGKILL until no process is left.
 
-    A task's first process gets SIGKILL only if no other process is left, because it reaps the command and
-    then ends by itself. ``find`` returns the running processes of ``tasks``, like `members`.
+    A task's first process gets SIGKILL only when no other process is left, because it reaps the command and
+    then exits by itself. ``find`` returns the running processes of ``tasks``, like `members`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace
@@ -163,7 +163,7 @@ def _send(pids: Collection[int], number: signal.Signals) -> None:
 
 
 def kill_all_under(data: Path) -> None:
-    """Kill the processes of all tasks of a data folder; its server must have ended."""
+    """Kill all task processes started from a data folder. Its server must already have ended."""
     start = f"{data}{os.sep}"
     first = {pid: folder for pid, folder in _leaders() if folder.startswith(start)}
     for _ in range(_MAX_ROUNDS):
@@ -181,7 +181,7 @@ class Orphans:
     """The descendants of this process, and the orphans among them, which it reaps.
 
     Attributes:
-        children: pids of children that are waited for elsewhere; they are not reaped here.
+        children: pids of children that other code waits for; they are not reaped here.
         adopting: whether orphans become children of this process; if not, `members` searches all processes.
     """
 
@@ -195,7 +195,7 @@ class Orphans:
             self.adopting = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
     def reap(self, *spared: int) -> None:
-        """Reap ended orphans that are not in `children` or ``spared``. Call this at every SIGCHLD."""
+        """Reap ended orphans that are not in `children` or ``spared``. Call this on every SIGCHLD."""
         for pid in _adopted() if self.adopting else ():
             if pid not in self.children and pid not in spared:
                 with contextlib.suppress(ChildProcessError):
@@ -204,11 +204,11 @@ class Orphans:
     def members(self, tasks: Mapping[str, int | None]) -> set[int]:
         """Return the pids of all running processes of this server's tasks.
 
-        ``tasks`` maps each task's folder to the pid of its first process, or to None if that is unknown.
+        ``tasks`` maps each task's folder to the pid of its first process, or to None if the pid is unknown.
         """
         if not self.adopting:
             return members(tasks)
-        # A search can miss a process whose parent ends meanwhile. If it finds none, search once more.
+        # A search can miss a process whose parent ends during the search. If it finds none, search again.
         return self._below(tasks) or self._below(tasks)
 
     def _below(self, tasks: Mapping[str, int | None]) -> set[int]:
@@ -229,7 +229,7 @@ class Orphans:
 
 
 def _adopted() -> list[int]:
-    """Return the children of the main thread: orphans, and processes that it has started itself."""
+    """Return the main thread's children: orphans, and processes that it started itself."""
     return list(_thread_children(os.getpid(), os.getpid()))
 
 

@@ -1,9 +1,10 @@
 r"""A job protocol as the launcher reads it: roles with their defaults, commands, plugins and storages.
 
-1.8's runtime writes the parameters of a plugin as Python's ``repr``, replaces references in that string by
-their values without escaping them, and reads the string as YAML (``replace_ref`` and ``init_plugins`` in its
-initializer). So the task fails if a string in the parameters has both kinds of quotes, or if a reference is
-to a number, because only strings can be inserted. A line break may become the two characters ``\n``.
+1.8's runtime converts a plugin's parameters to a string with Python's ``repr``, replaces the references in it
+with their values without escaping them, and parses the result as YAML (``replace_ref`` and ``init_plugins`` in
+its initializer). The task therefore fails if a string in the parameters contains both kinds of quotes. It
+also fails if a reference is to a number, because only strings can be inserted. A line break may become the
+two characters ``\n``.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ _ALWAYS_PORTS = ("ssh", "http")
 
 
 def server_name(role: str) -> str:
-    """Return a role's name as the server shows it: lower case, letters and digits only."""
+    """Return a role's name as the server shows it: only lower-case letters and digits."""
     return re.sub(r"[^a-z0-9]", "", role.lower())
 
 
 def job_spec(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate a protocol, which must be valid, to the launcher's form. Secrets are not filled in.
+    """Translate a valid protocol to the launcher's form. Secrets are not filled in.
 
     Returns:
         ``retryCount``, ``gang``, ``storages`` and ``taskRoles``. A role has the keys of a v1 role, with
         the server's defaults filled in, and three more: ``taskRetryCount``; ``shown``, the role's name in
-        the protocol; ``plugins``, the list of its plugins in the order of their start. If the runtime
-        cannot read the parameters of a plugin, the plugin's key ``fault`` has the reason.
+        the protocol; ``plugins``, the role's plugins in the order they start. If the runtime cannot read a
+        plugin's parameters, the plugin's ``fault`` key gives the reason.
 
     Raises:
-        SpecError: the commands of a role cannot be rendered.
+        SpecError: a role's commands cannot be rendered.
     """
     commands = entrypoints(document)
     extras = document.get("extras") or {}
@@ -82,9 +83,9 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
 
 
 def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of a task's ports by label.
+    """Return a task's number of ports for each label.
 
-    1.8's schema allows counts below 0 (they mean 0), and lists of counts (a count's index is its label).
+    1.8's schema allows negative counts (which mean 0) and lists of counts (each count's index is its label).
     """
     asked = wanted.get("ports") or {}
     labels = (
@@ -95,7 +96,7 @@ def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a role's runtime plugins, first the plugins from its prerequisites, then from ``extras``."""
+    """Return a role's runtime plugins: first those from its prerequisites, then those from ``extras``."""
     by_name = {item["name"]: item for item in document.get("prerequisites") or ()}
     plugins = []
     for wanted in role.get("prerequisites") or ():
@@ -104,9 +105,7 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
         if isinstance(kind, str) and kind.startswith(PLUGIN):
             policy = item.pop("failurePolicy", "fail")
             item.pop("type", None)
-            kind = kind[
-                len(PLUGIN) + 1 :
-            ]  # the rest after the prefix and one more character; it may be empty
+            kind = kind[len(PLUGIN) + 1 :]  # what follows the prefix and one more character; may be empty
             plugins.append({"plugin": kind, "failurePolicy": policy, "parameters": item})
     plugins.extend(
         {
@@ -121,7 +120,7 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
 
 
 def _as_read(plugin: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plugin with its parameters filled in; secrets are filled in when the task starts."""
+    """Return a plugin with its parameters filled in, except secrets, which are filled in at task start."""
     try:
         return {**plugin, "parameters": _read_parameters(plugin["parameters"], view)}
     except ValueError as error:
@@ -133,10 +132,10 @@ def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
 
     Args:
         parameters: the parameters in the protocol; an empty string if the plugin has none.
-        view: the values of references in the role that the plugin runs in (`Views`).
+        view: the values that references have in the plugin's role (`Views`).
 
     Raises:
-        ValueError: the runtime cannot read the parameters. The message has the reason, but no value.
+        ValueError: the runtime cannot read the parameters. The message gives the reason, but no values.
     """
 
     def filled(tag: re.Match[str]) -> str:
@@ -154,7 +153,7 @@ def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
 
 
 def fill_plugin_secrets(value: Any, secrets: Mapping[str, Any]) -> Any:
-    """Return the parameters with each reference to a secret replaced by the exact value of the secret."""
+    """Return the parameters with each reference to a secret replaced by the secret's exact value."""
 
     def filled(tag: re.Match[str]) -> str:
         found = mustache.look_up({"$secrets": secrets}, mustache.steps(tag[1].rstrip()))
@@ -165,7 +164,7 @@ def fill_plugin_secrets(value: Any, secrets: Mapping[str, Any]) -> Any:
 
 @lru_cache(maxsize=16)  # many roles may have the same plugin
 def _read(written: str) -> Any:
-    import yaml  # noqa: PLC0415  heavy, and only needed here
+    import yaml  # noqa: PLC0415  slow to import, and only needed here
 
     try:
         return json.loads(json.dumps(yaml.safe_load(written), default=str))

@@ -1,13 +1,12 @@
-"""Prepares a task (writes its scripts and mounts its storages), and translates the exit code of a v2 task.
+"""Prepares a task (writes its scripts and mounts its storages), and translates a v2 task's exit code.
 
-The scripts of v2 tasks are like those of OpenPAI 1.8.0's runtime (v0.1.11). All plugins are prepared before
-any command runs. A plugin may have a script that runs before the command, and a script that runs after it.
-The scripts after the command run in reverse order, and only if the command succeeded. Secrets are not quoted
-or escaped.
+Scripts for v2 tasks follow OpenPAI 1.8.0's runtime (v0.1.11). All plugins are prepared before any command
+runs. A plugin can have one script that runs before the command, and one that runs after it. The scripts
+after the command run in reverse order, and only if the command succeeded. Secrets are not quoted or escaped.
 
-The patterns that determine the exit code, and their order, are from 1.8's exit specification. The first exit
-code with a pattern that matches is the result. The last 10 MiB of each of the command's logs are searched,
-ignoring case.
+The patterns that determine the exit code, and their order, come from 1.8's exit specification. The first exit
+code with a matching pattern is the result. The search covers the last 10 MiB of each of the command's logs
+and ignores case.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _LEFT_OUT = {
 
 
 def prepare(start: TaskStart) -> MakeFiles:
-    """Return the function that makes a task's files.
+    """Return a function that makes a task's files.
 
     Raises:
         ValueError: a storage cannot be mounted, or 1.8's init container fails on the role (`role_scripts`).
@@ -55,7 +54,7 @@ def prepare(start: TaskStart) -> MakeFiles:
 
 
 def _scripted(script: JobScript) -> str:
-    """Return a command that only waits, writes and exits, as the rule of a job says."""
+    """Return a command that only waits, writes and exits, as a job's rule specifies."""
     lines = [] if script.after == 0 else [f"sleep {'infinity' if script.after is None else script.after}"]
     lines += [f"printf %s {shlex.quote(script.stdout)}", f"printf %s {shlex.quote(script.stderr)} >&2"]
     return "".join(f"{line}\n" for line in [*lines, f"exit {script.exit_code}"])
@@ -85,7 +84,7 @@ def _prepare_v2(start: TaskStart) -> MakeFiles:
         name: f"the plugin {name} is left out here: {_LEFT_OUT[name]}" for name in names & _LEFT_OUT.keys()
     }
     mounts = services.storages.mounts(start.job.spec["storages"])
-    with_files = ("git", "teamwise_storage")  # on a cluster, these plugins make files that a job may need
+    with_files = ("git", "teamwise_storage")  # on a cluster, these plugins create files that a job may need
     warnings = [missing[name] for name in with_files if name in missing]
 
     def make_files() -> Mapping[str, Path]:
@@ -107,15 +106,15 @@ def _prepare_v2(start: TaskStart) -> MakeFiles:
 def role_scripts(
     role: Mapping[str, Any], secrets: Mapping[str, Any], folder: str, tasks: Sequence[str]
 ) -> dict[str, str]:
-    """Return the scripts of a task by file name; the caller writes them into ``folder``.
+    """Return a task's scripts by file name; the caller writes them into ``folder``.
 
-    ``tasks`` has the names of all tasks, for which an ssh barrier waits; empty without gang allocation.
+    ``tasks`` lists all tasks, which an ssh barrier waits for; it is empty without gang allocation.
 
-    With the failurePolicy ``ignore``, a task continues after a plugin has failed. But the task fails if the
-    runtime does not find the plugin, or cannot read its parameters.
+    With the failurePolicy ``ignore``, a task continues after a plugin fails. However, the task still fails if
+    the runtime does not find the plugin, or cannot read its parameters.
 
     Raises:
-        ValueError: 1.8's init container fails on this role; the message has the reason.
+        ValueError: 1.8's init container fails on this role; the message gives the reason.
     """
     if role["shown"] != server_name(role["shown"]):
         raise ValueError(
@@ -149,9 +148,9 @@ def _refuse_unknown(plugin: Mapping[str, Any]) -> None:
 def _plugin_scripts(
     plugin: Mapping[str, Any], secrets: Mapping[str, Any], folder: str, tasks: Sequence[str]
 ) -> dict[str, str]:
-    """Return a plugin's scripts that run before and after the command.
+    """Return the plugin scripts that run before and after the command.
 
-    Raise ValueError for invalid parameters; with the failurePolicy ``ignore``, return no scripts for them.
+    For invalid parameters, raise ValueError or, with the failurePolicy ``ignore``, return no scripts.
     """
     name, policy = plugin["plugin"], plugin["failurePolicy"]
     if name == "ssh":
@@ -169,7 +168,7 @@ def _plugin_scripts(
 
 
 def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the commands that ``cmd`` runs before the role's command, and after its success."""
+    """Return the commands that ``cmd`` runs before the role's command, and after it succeeds."""
     if not isinstance(parameters, dict):
         return (), ()
     if "callbacks" not in parameters:
@@ -189,7 +188,7 @@ def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _ssh(parameters: Any, folder: str, tasks: Sequence[str]) -> list[str]:
-    """Return, for ``jobssh``, commands that mark the task as up and, with a barrier, wait for all tasks."""
+    """Return commands for ``jobssh`` that mark the task as up and, with a barrier, wait for all tasks."""
     wanted = parameters if isinstance(parameters, dict) else {}
     job_ssh, waits = (str(wanted.get(key)).lower() == "true" for key in ("jobssh", "sshbarrier"))
     commands = [f"touch {shlex.quote(f'{folder}/ssh-ready')}"] if job_ssh else []
@@ -214,7 +213,7 @@ def _script(commands: Sequence[str], policy: Any) -> str:
 
 _SEARCHED = 10 * 1024 * 1024
 _SHOWN = 4096 // 2
-# bytes of a log that are redacted before they are cut to _SHOWN; no protocol, and so no secret, has as many
+# bytes of a log to redact before truncating it to _SHOWN; longer than any protocol, and so than any secret
 _REDACTED = 128 * 1024
 _USER_LINES, _RUNTIME_LINES = 15, 10
 _SIGNALS = (130, 131, 132, 134, 135, 136, 137, 139, 141, 143)
@@ -233,12 +232,12 @@ def runtime_exit(
         code: exit code of the command, or of a plugin that ran before or after it.
         user_logs: the files of the command's output.
         runtime_log: the file of the plugins' output.
-        redact: redacts the secrets in a string; called before the string is cut, because a cut secret is not
-            found.
+        redact: redacts the secrets in a string; called before truncation, because a truncated secret would
+            not be found.
     """
     user = b"".join(end_of(path, _SEARCHED) for path in user_logs)
     runtime = end_of(runtime_log, _SEARCHED)
-    small = user.lower()  # bytes.lower() changes no length, so a position is the same in both
+    small = user.lower()  # bytes.lower() keeps the length, so positions are the same in both
     info: dict[str, Any] = {"exitCode": EXIT_UNRECOGNISED, "originUserExitCode": code}
     if code in _SIGNALS:
         info["exitCode"] = code
@@ -260,10 +259,10 @@ def runtime_exit(
 
 
 def _search(pattern: str, log: bytes) -> tuple[int, int] | None:
-    """Return start and end of a pattern's first match in a log; ``.*`` matches anything within a line.
+    """Return the start and end of a pattern's first match in a log; ``.*`` matches anything within a line.
 
-    The parts of the pattern are searched one by one, because `re` reads the rest of a line again from
-    each possible start of a match with ``.*``, which takes hours in a log that is one long line.
+    Search for the pattern's parts one by one: with ``.*``, `re` reads the rest of the line again from each
+    possible start of a match, which takes hours in a log that is one long line.
     """
     first, *others = (re.compile(part.encode()) for part in pattern.split(".*"))
     found = first.search(log)

@@ -1,4 +1,4 @@
-"""The storages that v2 jobs mount. Each storage is a folder, or a link to a folder, in ``DATA/storages``."""
+"""The storages that v2 jobs mount. Each folder, or link to a folder, in ``DATA/storages`` is a storage."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Storages:
-    """The storages of a data folder.
+    """A data folder's storages.
 
-    A new data folder has the storage ``nfs1``. The user adds storages as folders, or as links
-    to existing folders, and gives each the name of a storage of the cluster.
+    A new data folder has one storage, ``nfs1``. Users add others as folders, or as links to existing
+    folders, with the same names as the cluster's storages.
     """
 
     def __init__(self, root: Path) -> None:
@@ -40,16 +40,16 @@ class Storages:
         )
 
     def defaults(self) -> list[str]:
-        """Return the names of the storages that a job with an empty list of storages gets."""
+        """Return the names of the storages that a job gets if its list of storages is empty."""
         names = self.names()
         return [FIRST_STORAGE] if FIRST_STORAGE in names else names[:1]
 
     def folder(self, name: str) -> Path:
-        """Return the folder of a storage; it is not a link."""
+        """Return a storage's folder, with links resolved."""
         return (self._root / name).resolve()
 
     def empty(self) -> None:
-        """Empty each storage that is a folder. A storage that is a link to a folder keeps its content."""
+        """Empty each storage that is a folder. Storages that are links keep their content."""
         for name in self.names():
             folder = self._root / name
             if not folder.is_symlink():
@@ -71,7 +71,7 @@ class Storages:
         return mounts
 
     def can_mount(self, mounts: Mapping[str, Path], work: Path) -> bool:
-        """Say whether tasks can have mounts (absolute path -> folder); try it once, in a working folder."""
+        """Return whether tasks can have mounts (absolute path -> folder); try it once, in a working folder."""
         key = tuple(sorted(mounts.items()))
         if key not in self._possible:
             self._possible[key] = can_mount(mounts, work)
@@ -79,7 +79,7 @@ class Storages:
 
 
 def can_mount(mounts: Mapping[str, Path], work: Path) -> bool:
-    """Mount folders in a temporary namespace; return whether Python and ``work`` are there."""
+    """Mount folders in a temporary namespace, and return whether Python and ``work`` are visible there."""
     trial = inside(mounts, [sys.executable, "-I", "-S", "-c", ""])
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(trial, cwd=work, capture_output=True, check=False, timeout=_TRIAL_SECONDS)  # noqa: S603 - our own program
@@ -88,7 +88,7 @@ def can_mount(mounts: Mapping[str, Path], work: Path) -> bool:
 
 
 def mount_notes(mounts: Iterable[str]) -> list[str]:
-    """Return a sentence for a task's log about each mount, which is a path below the working folder."""
+    """Return a sentence for the task's log about each mount; mounts are paths below the working folder."""
     return [
         f"the storage at /{path} is the folder {path} of the working folder, because a process cannot mount; "
         f"${{LUIGI_PAI_MOUNTS:-}}/{path} is the right path here and on a cluster"
@@ -97,6 +97,6 @@ def mount_notes(mounts: Iterable[str]) -> list[str]:
 
 
 def absolute_mounts(mounts: Iterable[str], scripts: Iterable[str]) -> list[str]:
-    """Return the mounts that scripts name by an absolute path, at which this machine mounts nothing."""
+    """Return the mounts that scripts use by absolute path, although this machine mounts nothing there."""
     commands = "\n".join(scripts)
     return [path for path in mounts if re.search(rf"(?<![\w}})/.-])/{re.escape(path)}(?![\w-])", commands)]

@@ -1,8 +1,8 @@
-"""The files of a task (folder, scripts, output, exit code), its start, and the redaction of secrets.
+"""A task's files (folder, scripts, output, exit code), how it starts, and how secrets are redacted.
 
 ``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``, ``stderr``, ``runtime`` (the
-output of v2 plugins), ``exit`` (the exit code, which the task writes itself, so that it is known even if no
-server was running when the task ended) and ``work``, the command's working folder.
+output of v2 plugins), ``exit`` (the exit code) and ``work``, the command's working folder. The task itself
+writes its exit code, so the code is known even if no server was running when the task ended.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class TaskStart:
     """A task that is about to start.
 
     Attributes:
-        tasks: all tasks of the attempt; the ports of every task are already reserved.
-        allocated: container ids of the tasks that have resources. Others, if not started, have no address.
+        tasks: all of the attempt's tasks; their ports are already reserved.
+        allocated: container ids of the tasks that have resources. Without resources, an unstarted task has
+            no address.
     """
 
     job: Job
@@ -65,13 +66,13 @@ _RUN_TASK = Path(__file__).with_name("run_task.sh")
 
 
 class TaskFiles:
-    """The files of one task.
+    """One task's files.
 
     Attributes:
         folder: the task's folder.
-        work: the working folder of the command.
-        stdout, stderr: the output of the command; stderr also has warnings of the server.
-        runtime: the output of the plugins of a v2 task before and after the command.
+        work: the command's working folder.
+        stdout, stderr: the command's output; stderr also contains the server's warnings.
+        runtime: the output of a v2 task's plugins, before and after the command.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -80,9 +81,9 @@ class TaskFiles:
         self.stdout, self.stderr = folder / "stdout", folder / "stderr"
 
     def make(self, scripts: Mapping[str, str], warnings: Iterable[str]) -> None:
-        """Make the folder, the scripts and the command's two logs; write the warnings into the error log.
+        """Make the folder, the scripts and the command's two logs, and write the warnings to the error log.
 
-        ``scripts`` has the contents by file name. They may contain secrets, so only this user may read them.
+        ``scripts`` maps file names to contents. Scripts may contain secrets, so only this user may read them.
 
         Raises:
             OSError: the files cannot be written.
@@ -96,19 +97,19 @@ class TaskFiles:
         self.stderr.write_text(log_lines(warnings), "utf-8")
 
     def remove_scripts(self) -> None:
-        """Remove the scripts, in which secrets were filled in."""
+        """Remove the scripts, because they contain secrets."""
         with contextlib.suppress(OSError):  # the folder's name may be too long for the file system
             for script in self.folder.glob("*.sh"):
                 script.unlink(missing_ok=True)
 
     def log_error(self, sentence: str) -> None:
-        """Add a sentence of the server to the error log; make the folder if it is missing. Raises OSError."""
+        """Append the server's sentence to the error log; make the folder if it is missing. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.stderr.open("a", encoding="utf-8") as stderr:
             stderr.write(log_lines([sentence]))
 
     def exit_code(self) -> int | None:
-        """Return the exit code that the task's process has written, or None."""
+        """Return the exit code written by the task's process, or None."""
         try:
             code = (self.folder / "exit").read_text("ascii")
         except (OSError, UnicodeDecodeError):
@@ -116,14 +117,14 @@ class TaskFiles:
         return int(code) if re.fullmatch(r"\d+\n", code) else None
 
     def end_time(self) -> float:
-        """Return when the exit code was written, in seconds since 1970; infinity if it was not."""
+        """Return when the exit code was written, in seconds since 1970; infinity if not written yet."""
         try:
             return (self.folder / "exit").stat().st_mtime
         except OSError:
             return float("inf")
 
     def last_lines(self) -> str:
-        """Return the last lines of stderr, or of stdout if stderr is empty, or of ``runtime`` if both are."""
+        """Return the last lines of the first log that is not empty: stderr, stdout or ``runtime``."""
         for path in (self.stderr, self.stdout, self.runtime):
             lines = end_of(path, _TAIL_BYTES).decode("utf-8", "replace").strip()
             if lines:
@@ -132,7 +133,7 @@ class TaskFiles:
 
 
 class JobFolders:
-    """The folder of all jobs, and the script that runs a task."""
+    """The folder for all jobs, and the script that runs a task."""
 
     def __init__(self, root: Path, script: Path) -> None:
         self.root = root
@@ -150,16 +151,16 @@ class JobFolders:
         return f"{job_id:06d}-{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:_SHOWN_NAME]}"
 
     def task_files(self, folder: str) -> TaskFiles:
-        """Return the files of a task, given the name of its folder."""
+        """Return a task's files, given the name of its folder."""
         return TaskFiles(self.root / folder)
 
     def start(
         self, files: TaskFiles, make_files: MakeFiles, environment: Mapping[str, str]
     ) -> tuple[subprocess.Popen[bytes], str | None]:
-        """Make a task's files and start its process in a new session. Blocks, so call it in another thread.
+        """Make a task's files and start its process in a new session. This blocks: call it in another thread.
 
         Returns:
-            The process, and the time of its start, as `processes.started` returns it.
+            The process, and its start time as returned by `processes.started`.
 
         Raises:
             OSError: the files cannot be written, or the process cannot be started.
@@ -183,17 +184,17 @@ class JobFolders:
         return child, processes.started(child.pid)
 
     def remove(self, job_id: int, name: str) -> None:
-        """Remove all files of a job."""
+        """Remove all of a job's files."""
         shutil.rmtree(self.root / self.folder_name(job_id, name), ignore_errors=True)
 
 
 def log_lines(sentences: Iterable[str]) -> str:
-    """Return sentences of the server as lines of a task's log."""
+    """Format the server's sentences as lines for a task's log."""
     return "".join(f"luigi-pai local: {sentence}\n" for sentence in sentences)
 
 
 def _find_bash() -> str:
-    """Return the path of bash; raise ConfigError if there is none."""
+    """Return the path to bash; raise ConfigError if there is none."""
     bash = shutil.which("bash")
     if bash is None:
         raise ConfigError("bash is not on the PATH; OpenPAI runs every command with it")
@@ -212,10 +213,10 @@ def end_of(path: Path, size: int) -> bytes:
 
 
 def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return a function that redacts, in a string, whole secrets and also single lines of secrets.
+    """Return a function that redacts secrets in a string: whole secrets, and single lines of secrets.
 
-    A line of a secret with several lines is redacted if it has at least ``_SHORTEST_LINE`` characters,
-    because a part of a log may start within a secret, and commands may write a key's lines one by one.
+    Each line of a multi-line secret is redacted if it has at least ``_SHORTEST_LINE`` characters, because an
+    excerpt of a log may start within a secret, and commands may write a key's lines one by one.
     """
     redacted = {"secrets": [secrets, *_secret_lines(secrets)]}
     return lambda log: mask(log, redacted)
