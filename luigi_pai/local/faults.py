@@ -1,9 +1,9 @@
-"""Injects faults into requests; the routes by which tests control faults, job scripts and contents.
+"""Injects faults into requests; defines the routes that let tests control faults, job scripts and contents.
 
-A request with a fault fails, or is processed but never answered. `FaultyServer` is between tornado's server
-and the application, because only there a connection can be broken. It is given a function that chooses the
-faults: `InjectedFaults.choose` in the local server; in the server of a test, a function that applies the
-faults of that test.
+A request with a fault fails, or is processed but never answered. `FaultyServer` sits between tornado's server
+and the application, the only place where a connection can be dropped. It takes a function that chooses the
+faults: `InjectedFaults.choose` in the local server; in a test's own server, a function that applies that
+test's faults.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Fate:
-    """The fault of a request.
+    """A request's fault.
 
     Attributes:
         end: ends a request that has fully arrived; called with the connection and the application's response,
-            or with the connection and None if the application has not got the request.
-        after: whether the application processes the request first. The client never gets this response.
+            or with the connection and None if the application did not receive the request.
+        after: whether the application processes the request first. The client never gets the response.
     """
 
     end: Callable[[Any, Answer | None], None]
@@ -63,7 +63,7 @@ class Fate:
 
 
 class FaultyServer(HTTPServerConnectionDelegate):
-    """Injects faults into the requests to an application.
+    """Injects faults into an application's requests.
 
     ``choose`` is called with a request's first line and headers, and returns its fault, if any.
     """
@@ -82,7 +82,7 @@ class FaultyServer(HTTPServerConnectionDelegate):
 
 
 class _Request(HTTPMessageDelegate):
-    """A request whose fault is chosen as soon as method and path are known."""
+    """A request whose fault is chosen as soon as its method and path are known."""
 
     def __init__(self, server: FaultyServer, server_conn: object, connection: HTTPConnection) -> None:
         self._server = server
@@ -111,13 +111,13 @@ class _Request(HTTPMessageDelegate):
         return self._inner.data_received(chunk)
 
     def finish(self) -> None:
-        """End the request in the application; if the application never got the request, apply the fault."""
+        """End the request in the application or, if the application never received it, apply the fault."""
         self._inner.finish()
         if self._unprocessed is not None:
             self._unprocessed.end(self._connection, None)
 
     def on_connection_close(self) -> None:
-        """Pass on that the client is gone."""
+        """Tell the application that the client is gone."""
         self._inner.on_connection_close()
 
 
@@ -137,7 +137,7 @@ class _Held:
     def write_headers(
         self, line: StatusLine, headers: HTTPHeaders, chunk: bytes = b""
     ) -> asyncio.Future[None]:
-        """Keep status, headers and the first piece of the response."""
+        """Keep the response's status, headers and first piece."""
         self._status, self._headers = line.code, headers
         return self.write(chunk)
 
@@ -149,7 +149,7 @@ class _Held:
         return future
 
     def finish(self) -> None:
-        """Apply the fault, after the application has processed the request."""
+        """Apply the fault, now that the application has processed the request."""
         response = Answer(self._status, dict(self._headers.get_all()), self._body)
         self._fate.end(self._connection, response)
 
@@ -181,14 +181,14 @@ class Control(RestHandler):
 
 
 class FaultControl(Control):
-    """``GET`` returns the fault rules in force, ``PUT`` replaces them."""
+    """``GET`` returns the active fault rules, ``PUT`` replaces them."""
 
     async def get(self) -> None:
-        """Respond with the rules, each with the numbers of requests that matched and that were affected."""
+        """Respond with the rules, each with its numbers of matching and affected requests."""
         self.respond(200, self.api.faults.shown())
 
     async def put(self) -> None:
-        """Replace the rules; their counts and random numbers start again."""
+        """Replace the rules, and restart their counts and random numbers."""
         vars(self.api.faults).update(vars(self._parsed(parse_faults)))
         self.respond(200, self.api.faults.shown())
 
@@ -197,7 +197,7 @@ class JobScriptControl(Control):
     """``POST`` adds job scripts, which are tried after the existing job scripts."""
 
     async def post(self) -> None:
-        """Add the scripts; respond with the number of all scripts."""
+        """Add the scripts, and respond with the total number of scripts."""
         self.api.scripts.rules += self._parsed(parse_job_scripts)
         self.respond(200, {"rules": len(self.api.scripts.rules)})
 
@@ -206,13 +206,13 @@ class ContentsControl(Control):
     """``GET`` lists jobs, ``DELETE`` clears all but users, ``POST`` deletes jobs that ended before a time."""
 
     async def get(self) -> None:
-        """Respond with the task's name and the user of each job, in the order of submission."""
+        """Respond with each job's task name and user, in the order of submission."""
         jobs = self.api.store.whole_jobs("NOT deleted ORDER BY id")
         shown = [{"name": job.task_name, "username": job.username} for job in jobs]
         self.respond(200, {"jobs": shown})
 
     async def delete(self) -> None:
-        """Delete all jobs, fault rules, job scripts, and all files in the server's own HDFS and storages."""
+        """Delete all jobs, fault rules, job scripts, and files in the server's own HDFS and storages."""
         vars(self.api.faults).update(vars(Faults()))
         await self.api.launcher.delete_all()
         self.api.scripts.clear()
@@ -221,7 +221,7 @@ class ContentsControl(Control):
         self.respond(200, {})
 
     async def post(self) -> None:
-        """Delete the jobs that ended before a time, with their files, like a real server's retention."""
+        """Delete jobs that ended before a given time, and their files, like a real server's retention."""
         body = self.body_value()
         before = body.get("endedBefore") if isinstance(body, dict) else None
         if not isinstance(before, int):
@@ -232,11 +232,11 @@ class ContentsControl(Control):
         self.respond(200, {})
 
 
-_WINDOW = 60  # seconds in the window of 1.8's rate limits; 1.8 always sends the whole window in Retry-After
+_WINDOW = 60  # seconds, the window of 1.8's rate limits; 1.8's Retry-After is always the whole window
 
 
 class InjectedFaults:
-    """Applies the fault rules in force to the server's requests, and logs every fault except delays."""
+    """Applies the active fault rules to the server's requests, and logs every fault except delays."""
 
     def __init__(self, api: Api, log: logging.Logger) -> None:
         self._api = api
@@ -244,7 +244,7 @@ class InjectedFaults:
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
         """Apply a delay, revoke the token, or mark a login. Return any other fault, or None."""
-        headers.pop(RACE, None)  # only a rule sets it
+        headers.pop(RACE, None)  # only a rule may set this header
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
         faults = self._api.faults
         if not faults.rules or path.startswith(CONTROL):
@@ -271,12 +271,12 @@ class InjectedFaults:
         return None
 
     def _error(self, rule: Rule) -> Answer:
-        """Return a 5xx as a proxy sends it."""
+        """Return a 5xx like a proxy's."""
         body = f"<html><body><h1>{rule.status} {reasons.get(rule.status, 'Error')}</h1></body></html>"
         return Answer(rule.status, {"Content-Type": "text/html; charset=utf-8"}, body.encode())
 
     def _limit(self, rule: Rule) -> Answer:
-        """Return a 429 as the rest-server sends it."""
+        """Return a 429 like the rest-server's."""
         left = self._api.release.window_per_key
         headers = {
             "Content-Type": "text/html; charset=utf-8",
@@ -289,7 +289,7 @@ class InjectedFaults:
 
 
 def _safe_mode(_rule: Rule) -> Answer:
-    """Return the refusal of a NameNode in safe mode, as HDFS 2.7.4 and 3.3.4 send it."""
+    """Return the error that a NameNode in safe mode sends in HDFS 2.7.4 and 3.3.4."""
     message = "Name node is in safe mode.\nThe reported blocks 0 needs additional 1 blocks"
     body = {"RemoteException": {"exception": "SafeModeException", "message": message}}
     return Answer(403, {"Content-Type": "application/json"}, json.dumps(body).encode())

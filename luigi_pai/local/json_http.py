@@ -1,4 +1,4 @@
-"""Request handlers with the rest-server's rules: JSON, errors as {code, message}, bodies up to 100 kB."""
+"""Request handlers that follow the rest-server: JSON, errors as {code, message}, bodies up to 100 kB."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOKEN = re.compile("(/tokens?/)[^/]{20,}", re.IGNORECASE)
 
 
 class ApiError(Exception):
-    """An error response of the API; ``code`` is None if OpenPAI sends this error without a code."""
+    """An API error response; ``code`` is None if OpenPAI sends this error without a code."""
 
     def __init__(self, status: int, code: str | None, message: str) -> None:
         super().__init__(message)
@@ -35,17 +35,17 @@ def no_api(uri: str) -> ApiError:
 
 
 def logged_path(path: str) -> str:
-    """Return a request's path for the log. A token in the path, as in a request to revoke it, is masked."""
+    """Return a request's path for the log. Tokens in it, as in a request to revoke one, are masked."""
     return _TOKEN.sub(r"\1******", path)
 
 
 @stream_request_body
 class SmallBodyHandler(RequestHandler):
-    """A handler that keeps at most 100 kB of a request's body in memory, and drops a larger body."""
+    """A handler that keeps a request's body in memory if it is at most 100 kB, and drops larger bodies."""
 
     @property
     def api(self) -> Api:
-        """The objects that the routes of an application share."""
+        """The objects that an application's routes share."""
         api: Api = self.settings["api"]
         return api
 
@@ -55,7 +55,7 @@ class SmallBodyHandler(RequestHandler):
         self.too_large = False
 
     def data_received(self, chunk: bytes) -> None:
-        """Add a piece to the body; drop the whole body as soon as it is too large."""
+        """Add a piece to the body. Drop the whole body as soon as it is too large."""
         if not self.too_large and len(self.content) + len(chunk) <= _MAX_BODY:
             self.content += chunk
         else:
@@ -63,12 +63,12 @@ class SmallBodyHandler(RequestHandler):
             self.content.clear()
 
     def set_default_headers(self) -> None:
-        """Set the headers that name the server and that forbid browsers to guess content types."""
+        """Set the headers that name the server and forbid browsers from guessing content types."""
         self.set_header("Server", "luigi-pai local")
         self.set_header("X-Content-Type-Options", "nosniff")
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Log a failure of the server, without the request's query and body."""
+        """Log a server error, without the request's query and body."""
         if not isinstance(value, (ApiError, HTTPError)) and value:
             self.application.settings["log"].error(
                 "%s %s failed", self.request.method, logged_path(self.request.path), exc_info=(typ, value, tb)
@@ -111,7 +111,7 @@ class RestHandler(SmallBodyHandler):
     def body_value(self) -> Any:
         """Return the parsed body if it is JSON or a form, else {}.
 
-        Raises ApiError 413 if the body is too large, 400 if it is invalid JSON, or neither object nor array.
+        Raises ApiError 413 if the body is too large, 400 if it is not a valid JSON object or array.
         """
         if self.too_large:
             raise ApiError(413, None, "request entity too large")
@@ -126,7 +126,7 @@ class RestHandler(SmallBodyHandler):
 
 
 def _parse_json(body: str) -> Any:
-    """Return the object or array of a JSON document, with 1.0 read as 1.
+    """Return the object or array in a JSON document, reading 1.0 as 1.
 
     Raises:
         ApiError: 400, if the document is not a JSON object or array.

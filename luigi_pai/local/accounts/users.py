@@ -100,7 +100,7 @@ class Tokens:
         self._store = store
 
     def issue(self, username: str, *, admin: bool, expiration: int | None) -> str:
-        """Return a token valid for ``expiration`` seconds or, for None, an application token without expiry."""
+        """Return a token valid for ``expiration`` seconds, or an endless application token if it is None."""
         claims = {
             "username": username,
             "admin": admin,

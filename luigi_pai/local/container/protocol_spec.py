@@ -1,10 +1,10 @@
 r"""A job protocol as the launcher reads it: roles with their defaults, commands, plugins and storages.
 
 1.8's runtime converts a plugin's parameters to a string with Python's ``repr``, replaces the references in it
-with their values without escaping them, and parses the result as YAML (``replace_ref`` and ``init_plugins`` in
-its initializer). The task therefore fails if a string in the parameters contains both kinds of quotes. It
-also fails if a reference is to a number, because only strings can be inserted. A line break may become the
-two characters ``\n``.
+with their values without escaping them, and parses the result as YAML (see ``replace_ref`` and
+``init_plugins`` in its initializer). The task therefore fails if a string in the parameters contains both
+kinds of quotes. It also fails if a reference is to a number, because only strings can be inserted. A line
+break may become the two characters ``\n``.
 """
 
 from __future__ import annotations

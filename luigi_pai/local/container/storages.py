@@ -71,7 +71,7 @@ class Storages:
         return mounts
 
     def can_mount(self, mounts: Mapping[str, Path], work: Path) -> bool:
-        """Return whether tasks can have mounts (absolute path -> folder); try it once, in a working folder."""
+        """Return whether tasks can have mounts (absolute path -> folder). Tried once, in a working folder."""
         key = tuple(sorted(mounts.items()))
         if key not in self._possible:
             self._possible[key] = can_mount(mounts, work)

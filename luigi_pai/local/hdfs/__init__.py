@@ -1,1 +1,1 @@
-"""The HDFS of the local OpenPAI: WebHDFS over a folder, and the hdfs command of jobs."""
+"""The local OpenPAI's HDFS: WebHDFS over a folder, and the hdfs command for jobs."""

@@ -1,4 +1,4 @@
-"""The HDFS of the local OpenPAI: its own in the data folder, an existing real HDFS, or none."""
+"""The local OpenPAI's HDFS: its own in the data folder, an existing real HDFS, or none."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tornado.routing import URLSpec
 
-_TIMEOUT = 10.0  # seconds for each response, so that the start or a submission fails instead of hanging
-_SHARED = 0o777  # mode of /Output, where every user can write output, as on a real OpenPAI
+_TIMEOUT = 10.0  # seconds for each response, so that a start or submission fails instead of hanging
+_SHARED = 0o777  # mode of /Output, so that every user can write output there, as on a real OpenPAI
 _OUTPUT = "/Output"
 
 
@@ -32,7 +32,7 @@ class OwnHdfs:
         self._tree.mkdirs(_OUTPUT, _SHARED)
 
     def empty(self) -> None:
-        """Delete every file and folder; then make ``/Output`` again."""
+        """Delete all files and folders, then recreate ``/Output``."""
         for entry in self._tree.children("/"):
             gone = self._tree.delete(f"/{entry['pathSuffix']}", recursive=True)
             if gone is not None:
@@ -40,11 +40,11 @@ class OwnHdfs:
         self._tree.mkdirs(_OUTPUT, _SHARED)
 
     def routes(self) -> Sequence[URLSpec]:
-        """Return the routes of WebHDFS."""
+        """Return the WebHDFS routes."""
         return webhdfs_routes(self._tree)
 
     async def make_output(self, name: str, username: str) -> None:
-        """Make ``/Output/USER/NAME``, the output folder of the job ``name`` of the user ``username``."""
+        """Make ``/Output/USER/NAME``, the output folder of ``username``'s job ``name``."""
         self._tree.mkdirs(f"{_OUTPUT}/{username}/{name}", 0o755)
 
 
@@ -54,7 +54,7 @@ class NoHdfs:
     address = HdfsAddress()
 
     def routes(self) -> Sequence[URLSpec]:
-        """Return no routes, because this server handles no WebHDFS requests."""
+        """Return no routes: this server handles no WebHDFS requests."""
         return ()
 
     def empty(self) -> None:
@@ -68,12 +68,12 @@ class OutsideHdfs(NoHdfs):
     """A real HDFS. Clients send requests to it directly; `empty` deletes nothing, as others also use it.
 
     Args:
-        url: the URL of its WebHDFS, ``http://HOST:PORT``.
-        fs_uri: value of ``$PAI_DEFAULT_FS_URI``; if it is None, the HDFS is asked for it.
-        user: the HDFS user that creates ``/Output``, which all users share, if it is missing.
+        url: its WebHDFS URL, ``http://HOST:PORT``.
+        fs_uri: value of ``$PAI_DEFAULT_FS_URI``; None to ask the HDFS for it.
+        user: the HDFS user that creates ``/Output`` (shared by all users) if it is missing.
 
     Raises:
-        ConfigError: the HDFS cannot be used; the message states why, and the next step.
+        ConfigError: the HDFS cannot be used; the message says why, and what to do.
     """
 
     def __init__(self, url: str, fs_uri: str | None, user: str) -> None:
@@ -88,7 +88,7 @@ class OutsideHdfs(NoHdfs):
             raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
 
     async def make_output(self, name: str, username: str) -> None:
-        """Make the output folder of the job ``name`` of the user ``username``; see `OwnHdfs.make_output`.
+        """Make the output folder of ``username``'s job ``name``; see `OwnHdfs.make_output`.
 
         Raises:
             ApiError: the request to HDFS failed; the status is 500, as on the real server.

@@ -1,1 +1,1 @@
-"""The launcher of jobs: queue, scheduler, attempts, retries, completion."""
+"""The job launcher: queue, scheduler, attempts, retries, completion."""

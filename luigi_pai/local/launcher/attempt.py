@@ -1,4 +1,4 @@
-"""An attempt of a job: starts it, and starts, watches, retries and ends its tasks."""
+"""One attempt of a job: starts the attempt, and starts, watches, retries and ends its tasks."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SHUTDOWN = "shutdown"
 class AttemptRun:
     """A running attempt.
 
-    ``allocations`` are by container id; tasks without an allocation wait for resources. If ``is_new`` is
-    False, an earlier server started the tasks.
+    ``allocations`` maps container ids to allocations; tasks without one wait for resources. If ``is_new``
+    is False, an earlier server started the tasks.
 
     Attributes:
-        tasks: the attempt's tasks; a retry of a task replaces the task in the list.
-        waiting: the tasks that are waiting for resources; a gang has none.
-        ending: the reason why the attempt must end (STOP, DELETE or SHUTDOWN); empty if it may go on.
-        is_decided: whether its outcome is known, and its remaining processes are being ended.
+        tasks: the attempt's tasks; when a task is retried, its retry replaces it in the list.
+        waiting: the tasks that are waiting for resources; always empty for a gang.
+        ending: why the attempt must end (STOP, DELETE or SHUTDOWN); empty if it may go on.
+        is_decided: whether its outcome is known, so that its remaining processes are being ended.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class AttemptRun:
         return Resources.from_role(self._roles[task.role])
 
     def allocate(self, task: Task, allocation: Allocation) -> None:
-        """Give a waiting task its resources, so that it starts."""
+        """Give a waiting task its resources, so that it can start."""
         self.waiting.remove(task)
         task.gpus = allocation.gpus
         self._allocations[task.container_id] = allocation
@@ -88,13 +88,13 @@ class AttemptRun:
         self._runner.must_end.set()
 
     async def outcome(self, schedule: Callable[[], None]) -> Outcome | None:
-        """If no earlier server started the tasks, start them. Then wait for the attempt's outcome.
+        """Start the tasks unless an earlier server did. Then wait for the attempt's outcome.
 
-        ``schedule`` is called whenever a task has ended, or needs resources for a retry. Returns None if
-        the attempt must end before there is an outcome.
+        ``schedule`` is called whenever a task ends, or needs resources for a retry. Returns None if the
+        attempt must end before there is an outcome.
 
         Raises:
-            TaskLost: a task of a gang is gone and left no exit code, before there was an outcome.
+            TaskLost: a gang's task vanished without an exit code before there was an outcome.
         """
         if not await self._start_first():
             return None
@@ -129,14 +129,14 @@ class AttemptRun:
             await asyncio.gather(must_end, *waits, return_exceptions=True)
 
     def _decided_before(self, error: BaseException, ended: Sequence[Task]) -> Outcome:
-        """Return the outcome if ``ended`` decided it before a task was lost; if not, raise ``error``."""
+        """Return the outcome if ``ended`` decided it before a task was lost; otherwise, raise ``error``."""
         outcome = attempt_outcome(self._roles, ended, len(self.tasks))
         if outcome is None or not isinstance(error, TaskLost):
             raise error
         return outcome
 
     async def _start_first(self) -> bool:
-        """If the attempt is new, start the tasks that have resources. Return False if it must end."""
+        """Start a new attempt's tasks that have resources. Return False if the attempt must end."""
         must_end = self._runner.must_end
         if not self._is_new:
             return not must_end.is_set()
@@ -150,9 +150,9 @@ class AttemptRun:
     async def _ended_before(
         self, waits: Mapping[asyncio.Future[Any], Task], done: set[asyncio.Future[Any]]
     ) -> set[asyncio.Future[Any]]:
-        """Wait for each task that exited before the last task in ``done`` exited, and return these tasks.
+        """Wait for each task that exited before the last task in ``done`` did, and return these tasks.
 
-        If the attempt must end, wait for every task that has exited.
+        If the attempt must end, wait for every exited task.
         """
         ends = [self._runner.end_time(waits[wait]) for wait in done if wait in waits]
         latest = max(ends) if len(ends) == len(done) else float("inf")  # no limit if it must end
@@ -164,8 +164,8 @@ class AttemptRun:
     def _next_attempt(self, task: Task) -> Task | None:
         """Return the next attempt of a task, or None if the task is not retried.
 
-        A single task of a gang is not retried. Without gang allocation, a single task is retried if its
-        exit code and taskRetryCount allow it.
+        Single tasks of a gang are not retried. Without gang allocation, a single task is retried if its exit
+        code and taskRetryCount allow it.
         """
         if self.job.gang or task.exit_code is None:
             return None
@@ -190,7 +190,7 @@ class AttemptRun:
         return following
 
     async def _life(self, task: Task) -> None:
-        """Wait until a task has ended; if it has no resources yet, first wait for them and start it."""
+        """Wait until a task has ended. If it has no resources yet, first wait for them and start the task."""
         if task.container_id in self._allocated:
             await self._allocated[task.container_id].wait()
             del self._allocated[task.container_id]
@@ -199,7 +199,7 @@ class AttemptRun:
         self.release([task])
 
     async def _retry(self, task: Task, schedule: Callable[[], None]) -> None:
-        """Save the next attempt of a task, run it after a delay, and wait until it has ended."""
+        """Save a task's next attempt, run it after a delay, and wait until it has ended."""
         self._services.store.add_task(task)
         await asyncio.sleep(retry_delay(task.number))
         self._allocated[task.container_id] = asyncio.Event()
@@ -208,7 +208,7 @@ class AttemptRun:
         await self._life(task)
 
     async def clean_up(self) -> None:
-        """End all remaining processes of the tasks."""
+        """End the tasks' remaining processes."""
         await self._runner.clean_up(self.tasks)
 
 
@@ -218,10 +218,10 @@ def start_attempt(
     allocated: Mapping[int, Allocation],
     services: Services,
 ) -> AttemptRun:
-    """Save the next attempt of a job, and save that the job runs. Return the attempt.
+    """Save a job's next attempt and mark the job as running. Return the attempt.
 
-    ``reserved`` has the tasks' ports in the order of roles and indexes; ``allocated`` has allocations by the
-    task's number in that order. Tasks without an allocation wait for one.
+    ``reserved`` lists the tasks' ports in the order of roles and indexes. ``allocated`` maps a task's number
+    in that order to its allocation. Tasks without an allocation wait for one.
     """
     store = services.store
     with store.changing():
@@ -257,7 +257,7 @@ def start_attempt(
 
 
 def resume_attempt(job: Job, attempt: Attempt, services: Services) -> AttemptRun:
-    """Return an attempt that an earlier server started; its running tasks keep their resources."""
+    """Return an attempt started by an earlier server; its running tasks keep their resources."""
     store = services.store
     tasks = store.tasks(attempt)
     roles = {role["name"]: role for role in job.roles}
@@ -277,7 +277,7 @@ def resume_attempt(job: Job, attempt: Attempt, services: Services) -> AttemptRun
 
 
 def _find_process(task: Task, folder: str, attempt: Attempt, store: Store) -> None:
-    """Find the process of a task whose server was killed before it could save the pid."""
+    """Find a task's process if the earlier server was killed before it could save the pid."""
     task.pid = processes.first_process(folder)
     if task.pid is not None:
         task.pid_started = processes.started(task.pid)

@@ -1,6 +1,6 @@
-"""How attempts and jobs end: when, with what result, what is saved, and which jobs are retried.
+"""How attempts and jobs end: when they end, with what result, what is recorded, and which jobs are retried.
 
-The rules are in the user manual of OpenPAI 0.7's launcher, and 1.8 has the same rules. The release's
+The rules come from the user manual for OpenPAI 0.7's launcher, and 1.8 has the same rules. The release's
 `Release.decide_retry` decides whether there is another attempt.
 """
 
@@ -36,9 +36,9 @@ class Outcome:
 
     Attributes:
         exit_code: the job's exit code if there is no other attempt.
-        trigger: the task with which its role reached ``minFailedTaskCount`` or ``minSucceededTaskCount``; if
-            no role reached its counts, the last task to end; None if there are no tasks.
-        rule: the launchers' words for the count that was reached, or for the end of all tasks.
+        trigger: the task that made its role reach ``minFailedTaskCount`` or ``minSucceededTaskCount``; if no
+            role reached one of its counts, the last task to end; None if there are no tasks.
+        rule: what the launcher calls the count that was reached, or the end of all tasks.
     """
 
     exit_code: int
@@ -49,11 +49,12 @@ class Outcome:
 def attempt_outcome(
     roles: Mapping[str, Mapping[str, Any]], ended: Sequence[Task], total: int
 ) -> Outcome | None:
-    """Return the outcome of an attempt; None if it continues.
+    """Return an attempt's outcome; None if the attempt continues.
 
     The first role that reaches one of its counts decides. If all tasks end before that, the exit code is 0.
 
-    ``roles`` maps names to roles, ``ended`` lists ended tasks, oldest first, and ``total`` counts all tasks.
+    ``roles`` maps names to roles; ``ended`` lists the ended tasks in the order they ended; ``total`` is the
+    number of tasks.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for task in ended:
@@ -73,7 +74,7 @@ def attempt_outcome(
 
 
 def retry_delay(retries: int) -> float:
-    """Return the seconds before retry number 1, 2, ...: 0.1 s, doubled each time, at most 30 s."""
+    """Return how long to wait before retry 1, 2, ..., in seconds: 0.1, doubled each time, at most 30."""
     return min(_FIRST_DELAY * float(2 ** min(retries - 1, 20)), _LONGEST_DELAY)
 
 
@@ -96,10 +97,10 @@ def complete_stopped_job(job: Job, services: Services) -> None:
 
 
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
-    """Record that an attempt ended, and return whether the job will be retried.
+    """Record that an attempt ended, and return whether the job is retried. If not, record the job's end too.
 
-    If it will not, record that the job ended too. If ``outcome`` is None, the attempt was stopped or lost.
-    After a lost attempt, the job is retried regardless of its retryCount, and this retry does not count.
+    If ``outcome`` is None, the attempt was stopped or lost. After a lost attempt, the job is retried
+    regardless of its retryCount, and the retry does not count towards it.
     """
     job = run.job
     is_stopped = job.execution_type == "STOP"
@@ -121,7 +122,7 @@ def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Service
 
 
 def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> None:
-    """Record that an attempt and its tasks ended. If ``outcome`` is None, the attempt was stopped or lost."""
+    """Record that an attempt and its tasks ended. ``outcome`` is None for a stopped or lost attempt."""
     attempt, job = run.attempt, run.job
     release = job.release
     if outcome is not None:
@@ -148,7 +149,7 @@ def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -
 
 
 def _failure_diagnostics(job: Job, outcome: Outcome, services: Services) -> str | None:
-    """Return which rule (in 0.7's words) and which task failed a job, and the end of the task's log.
+    """Return which rule (in 0.7's words) and which task made a job fail, and the end of the task's log.
 
     Secrets are redacted. Returns None if the job succeeded.
     """

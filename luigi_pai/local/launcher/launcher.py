@@ -49,7 +49,7 @@ class Launcher:
     # called by the server and its API
 
     def recover(self) -> None:
-        """Resume the jobs of an earlier server: waiting, running, stopping and deleted jobs."""
+        """Resume an earlier server's jobs: waiting, running, stopping and deleted jobs."""
         for job in self._store.unfinished_jobs():
             attempt = self._store.last_attempt(job)
             if attempt is not None and attempt.completed is None:
@@ -64,9 +64,9 @@ class Launcher:
         self._schedule()
 
     def add(self, job: Job) -> None:
-        """Queue a new job, which is in the store, so that it starts soon if resources suffice.
+        """Queue a new job that is already in the store. It starts soon if there are enough resources.
 
-        A job whose job script is ``waits`` is not queued. It can only start after a restart of the server.
+        A job whose job script has ``waits`` set is not queued. It can only start after a server restart.
         """
         script = self._services.scripts.decide(job)
         if script is not None and script.waits:
@@ -75,7 +75,7 @@ class Launcher:
         asyncio.get_running_loop().call_soon(self._schedule)
 
     def stop(self, job: Job) -> None:
-        """Stop a job; the processes of its tasks end soon after."""
+        """Stop a job; its tasks' processes end soon after."""
         if job.sub_state == COMPLETED:
             return
         job = self._current(job)
@@ -91,7 +91,7 @@ class Launcher:
             run.end(STOP)
 
     def delete(self, job: Job) -> None:
-        """Delete a job, its records and its files; end it first if it is running."""
+        """Delete a job with its records and files; end it first if it is running."""
         job = self._current(job)
         with self._store.changing(job):
             job.deleted = True
@@ -103,7 +103,7 @@ class Launcher:
             self._purge_later(job)
 
     async def delete_all(self) -> None:
-        """Delete every job, and wait until nothing is left of them."""
+        """Delete every job, and wait until nothing of them is left."""
         for job in self._store.select_jobs("WHERE NOT deleted", ()):
             self.delete(job)
         while self._background:
@@ -117,7 +117,7 @@ class Launcher:
                 for run in self._runs.values():
                     if not run.is_decided:
                         self._store.interrupt_attempt(run.attempt)
-        except sqlite3.Error:  # the next server treats the tasks as killed, and so retries the attempts
+        except sqlite3.Error:  # the next server treats the tasks as killed, so it retries the attempts
             self._log.exception("the end of this server cannot be saved")
         for run in self._runs.values():
             run.end(SHUTDOWN)
@@ -129,7 +129,7 @@ class Launcher:
     def _schedule(self) -> None:
         try:
             self.queue.schedule(self._runs)
-        except Exception:  # noqa: BLE001 - called at the end of other jobs, which must not fail by it
+        except Exception:  # noqa: BLE001 - called when other jobs end, which must not fail because of it
             self._log.exception("scheduling the waiting jobs failed")
 
     def _report_insufficient(self, job: Job, insufficient: InsufficientResources) -> None:
@@ -142,7 +142,7 @@ class Launcher:
             self._log.exception("the reason why job %s waits cannot be saved", job.name)
 
     def _start_job(self, job: Job, allocated: Mapping[int, Allocation]) -> None:
-        """Start a job's next attempt; delay the job if ports are lacking or the attempt cannot be saved."""
+        """Start a job's next attempt; delay the job if too few ports are free or saving the attempt fails."""
         reserved: list[dict[str, list[int]]] = []
         seconds, reason = self._services.retry_seconds, "the server could not save its start"
         try:
@@ -164,9 +164,9 @@ class Launcher:
             self.queue.delay(job, seconds, reason, self._schedule)
 
     def _without_ports(self, job: Job, error: OSError) -> tuple[float, str]:
-        """Handle a lack of free ports; return the seconds that the job waits, and the reason.
+        """Handle a lack of free ports; return how long the job waits, in seconds, and why.
 
-        On 0.7.1 the job waits for ports; on 1.8 the attempt fails.
+        On 0.7.1, the job waits for ports; on 1.8, the attempt fails.
         """
         exit_code = job.release.exit_no_ports
         if exit_code is None:
@@ -207,7 +207,7 @@ class Launcher:
     # the end of an attempt
 
     async def _run_to_end(self, run: AttemptRun) -> None:
-        """Wait for the outcome of an attempt, clean up, and save the outcome, even if something fails."""
+        """Wait for an attempt's outcome, clean up, and save the outcome, even if something fails."""
         outcome: Outcome | None = None
         problem = "the server is shut down"
         try:
@@ -225,12 +225,12 @@ class Launcher:
         run.release()
         for task in run.tasks:
             self.ports.release(task.ports)
-        self.queue.remove(run.job)  # the queue may still have the reason why the job's tasks waited
+        self.queue.remove(run.job)  # the queue may still hold the reason why the job's tasks waited
         await self._conclude(run, outcome, problem)
         self._schedule()
 
     async def _conclude(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> None:
-        """Save the end of an attempt, repeatedly while that fails; then retry, end or purge the job."""
+        """Record that an attempt ended, trying again until this works; then retry, end or purge the job."""
         job, retry = run.job, False
         while run.ending != DELETE:
             try:
@@ -258,7 +258,7 @@ class Launcher:
         self._store.purge_job(job)  # if this call fails, the next server purges the job
 
     def _current(self, job: Job) -> Job:
-        """Return the object that the launcher uses for an unfinished job, or ``job`` if there is none."""
+        """Return the launcher's own object for an unfinished job, or ``job`` if there is none."""
         if job.id in self._runs:
             return self._runs[job.id].job
         return self.queue.get(job.id) or job

@@ -19,7 +19,7 @@ _TIMEOUT = 60.0  # seconds to wait for a connection, and for each part of a resp
 
 
 class Fault(Exception):
-    """An error with FsShell's message; ``exception`` is the name of Hadoop's exception, or empty."""
+    """An error with FsShell's message; ``exception`` is the name of Hadoop's exception, if any."""
 
     def __init__(self, message: str, exception: str = "") -> None:
         super().__init__(message)
@@ -27,11 +27,11 @@ class Fault(Exception):
 
 
 class Hdfs:
-    """HDFS, accessed with the rights of one user through WebHDFS. Every method raises Fault for an error.
+    """HDFS, accessed as one user through WebHDFS. Every method raises Fault if it fails.
 
-    The ``url`` of WebHDFS is ``http://HOST:PORT``. If there is no response, the error names ``setting``,
-    where the URL was set. ``timeout`` is in seconds, for a connection and for each part of a response. A file
-    or folder is described by its FileStatus.
+    ``url`` is WebHDFS's ``http://HOST:PORT``. If there is no response, the error names ``setting``, the
+    place where the URL was set. ``timeout``, in seconds, applies to the connection and to each part of a
+    response. A FileStatus describes a file or folder.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Hdfs:
         self._timeout = timeout
 
     def status(self, path: str) -> dict[str, Any] | None:
-        """Return the FileStatus of a path, None if it does not exist."""
+        """Return a path's FileStatus, or None if the path does not exist."""
         try:
             found: dict[str, Any] = self._json("GET", path, "GETFILESTATUS")["FileStatus"]
         except Fault as fault:
@@ -53,12 +53,12 @@ class Hdfs:
         return found
 
     def children(self, path: str) -> list[dict[str, Any]]:
-        """Return each entry's FileStatus in the NameNode's order; the name is ``pathSuffix``."""
+        """Return each entry's FileStatus, in the NameNode's order; ``pathSuffix`` is the entry's name."""
         found: list[dict[str, Any]] = self._json("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
         return found
 
     def summary(self, path: str) -> dict[str, int]:
-        """Return the ContentSummary of a path."""
+        """Return a path's ContentSummary."""
         found: dict[str, int] = self._json("GET", path, "GETCONTENTSUMMARY")["ContentSummary"]
         return found
 
@@ -76,11 +76,11 @@ class Hdfs:
             with contextlib.suppress(Fault):
                 self.delete(incomplete, recursive=False)
             raise
-        if done.get("boolean") is False:  # only a server that ignores renameoptions responds with this
+        if done.get("boolean") is False:  # only servers that ignore renameoptions respond this way
             raise Fault(f"`{path}': Input/output error")
 
     def append(self, path: str, stream: Any) -> None:
-        """Add a binary stream to a file."""
+        """Append a binary stream to a file."""
         self._send("POST", path, "APPEND", stream)
 
     def mkdir(self, path: str, permission: int = 0o755) -> None:
@@ -88,18 +88,18 @@ class Hdfs:
         self._json("PUT", path, "MKDIRS", permission=f"{permission:o}")
 
     def rename(self, path: str, destination: str) -> bool:
-        """Rename, or move into an existing folder, like HDFS; False if HDFS did not do it."""
+        """Rename a path, or move it into an existing folder, like HDFS; return whether HDFS did so."""
         return bool(self._json("PUT", path, "RENAME", destination=destination)["boolean"])
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        """Delete permanently; False if the path did not exist."""
+        """Delete a path permanently; return False if it did not exist."""
         return bool(self._json("DELETE", path, "DELETE", recursive=str(recursive).lower())["boolean"])
 
     def rpc_address(self) -> str | None:
-        """Return the authority of this file system's ``hdfs://`` URIs; None if the server does not send it.
+        """Return the authority in this file system's ``hdfs://`` URIs; None if the server does not send it.
 
-        A NameNode sends the authority (HOST:PORT, or its nameservice) when it redirects a CREATE to a
-        DataNode. This method does not follow the redirect, so it creates no file.
+        A NameNode sends the authority (HOST:PORT, or its nameservice) when it redirects a CREATE request to
+        a DataNode. This method does not follow the redirect, so it creates no file.
         """
         address = urlsplit(self._datanode("PUT", "/luigi-pai-looks-for-a-datanode", "CREATE"))
         named = parse_qs(address.query).get("namenoderpcaddress")
@@ -116,7 +116,7 @@ class Hdfs:
         return json.loads(body) if body else {}
 
     def _datanode(self, method: str, path: str, operation: str, **parameters: Any) -> str:
-        """Send a request to the NameNode, and return the DataNode URL that it redirects to."""
+        """Send a request to the NameNode, and return the DataNode URL it redirects to."""
         with self._request(method, self._address(path, operation, parameters)) as response:
             address = response.headers.get("Location", "")
         if not urlsplit(address).netloc:
@@ -129,14 +129,14 @@ class Hdfs:
 
     @contextlib.contextmanager
     def _request(self, method: str, address: str, stream: Any = None) -> Iterator[_Response]:
-        """Send a request with the body ``stream``, and yield the response; raise Fault if it fails."""
+        """Send a request with ``stream`` as its body, and yield the response; raise Fault if this fails."""
         where = urlsplit(address)
         kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(where.netloc, timeout=self._timeout, blocksize=CHUNK)) as connection:
             connection.response_class = _Response
             target, headers = f"{where.path}?{where.query}", {"Content-Type": "application/octet-stream"}
             try:
-                # a server may refuse a request before it has read the body; the response below says why
+                # a server may reject a request before it reads the body; the response below says why
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     connection.request(method, target, stream, headers)
                 response: Any = connection.getresponse()
@@ -151,15 +151,15 @@ class Hdfs:
 
 
 class Disk:
-    """The local disk, with the methods of `Hdfs` that copies need; they raise OSError."""
+    """The local disk, with those of `Hdfs`'s methods that copying needs; they raise OSError."""
 
     def status(self, path: str) -> dict[str, Any] | None:
-        """Return whether a path is a file or a folder, None if it does not exist."""
+        """Return whether a path is a file or a folder, or None if it does not exist."""
         place = Path(path)
         return {"type": "DIRECTORY" if place.is_dir() else "FILE"} if place.exists() else None
 
     def children(self, path: str) -> list[dict[str, Any]]:
-        """Return the name of each entry of a folder as ``pathSuffix``."""
+        """Return the name of each entry in a folder as ``pathSuffix``."""
         return [{"pathSuffix": place.name} for place in sorted(Path(path).iterdir())]
 
     def read(self, path: str) -> AbstractContextManager[Any]:
@@ -182,7 +182,7 @@ class Disk:
 
 
 class _Response(http.client.HTTPResponse):
-    """A response whose body must be complete."""
+    """A response whose body must arrive completely."""
 
     path = ""
 
@@ -198,7 +198,7 @@ class _Response(http.client.HTTPResponse):
 
 
 def _refusal(response: _Response) -> Fault:
-    """Return the RemoteException of a response as a Fault."""
+    """Convert a response's RemoteException to a Fault."""
     try:
         remote = json.loads(response.read())["RemoteException"]
         return Fault(str(remote["message"]).split("\n", 1)[0], remote["exception"])

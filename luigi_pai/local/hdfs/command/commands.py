@@ -1,7 +1,8 @@
 """The commands of ``hdfs dfs``.
 
-Copies follow FsShell's rules: several sources need an existing folder as destination; one source goes into
-an existing folder, or becomes the destination; folders are merged; only with ``-f`` is a file replaced.
+Copies follow FsShell's rules. If there are several sources, the destination must be an existing folder. A
+single source is copied into an existing folder, or else becomes the destination. Folders are merged. Files
+are replaced only with ``-f``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Usage(Exception):
 
 
 class _Item(NamedTuple):
-    """An absolute path on HDFS or on the local disk; ``shown`` is the path as messages write it."""
+    """An absolute path on HDFS or the local disk; ``shown`` is the path as messages write it."""
 
     place: Hdfs | Disk
     path: str
@@ -43,7 +44,7 @@ class _Item(NamedTuple):
         return self.place.status(self.path)
 
     def facts(self) -> dict[str, Any]:
-        """Return the FileStatus of the path; raises Fault if it does not exist."""
+        """Return the path's FileStatus; raises Fault if the path does not exist."""
         found = self.look()
         if found is None:
             raise self.fault("No such file or directory")
@@ -101,7 +102,7 @@ class Call:
         sys.stderr.write(f"{self.name}: {fault}\n")
 
     def each(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
-        """Call a function with every item; a failure does not stop the others."""
+        """Call a function with each item. If one call fails, go on with the next item."""
         for item in items:
             try:
                 work(item)
@@ -109,7 +110,7 @@ class Call:
                 self.fault(fault)
 
     def on_hdfs(self, word: str) -> _Item:
-        """Return the item of a path on HDFS. Patterns are not expanded; the NameNode in a URI is ignored."""
+        """Return the item for an HDFS path. Patterns are not expanded; the NameNode in a URI is ignored."""
         scheme, colon, rest = word.partition(":")
         if not colon or "/" in scheme:
             path, word = posixpath.join(f"/user/{self.hdfs.user}", word), word or "."
@@ -120,9 +121,9 @@ class Call:
         return _Item(self.hdfs, "/" + posixpath.normpath(path).lstrip("/"), word)
 
     def expand(self, word: str) -> list[_Item]:
-        """Return the items that a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``) matches.
+        """Return the items matching a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``).
 
-        If the path has no pattern, or matches nothing, the result is the item of the path itself.
+        If the path has no pattern, or matches nothing, return only the item for the path itself.
         """
         names = word.split("/")
         plain = next((at for at, name in enumerate(names) if re.search(r"[*?]|\[.+\]", name)), None)
@@ -136,13 +137,13 @@ class Call:
         return items or [self.on_hdfs(word)]
 
     def found(self, words: Iterable[str]) -> list[_Item]:
-        """Expand the patterns in paths, and return the matching items. Report paths that cannot be read."""
+        """Expand patterns in paths, and return the matching items. Report paths that cannot be read."""
         items: list[_Item] = []
         self.each(lambda word: items.extend(self.expand(word)), words)
         return items
 
     def split(self) -> tuple[list[str], str]:
-        """Return the sources and the destination, which is the current folder if there is one argument."""
+        """Return the sources and the destination, by default the current folder."""
         *sources, goal = self.words if len(self.words) > 1 else [*self.words, "."]
         return sources, goal
 
@@ -205,7 +206,7 @@ def _mv(call: Call) -> None:
 def _each_to(call: Call, items: list[_Item], goal: _Item, work: Callable[[_Item, _Item], None]) -> None:
     """Call ``work`` with each item and its destination.
 
-    A missing item, and an item whose destination is the item itself or inside it, are reported instead.
+    Instead, report an error for a missing item, or if the destination is the item itself or inside it.
     """
     into_folder = goal.is_folder()
     if len(items) > 1 and not into_folder:
@@ -240,7 +241,7 @@ def _append_to_file(call: Call) -> None:
             call.hdfs.append(target.path, stream)
 
 
-# commands that do their work for each path separately
+# commands that handle each path separately
 
 
 def _mkdir(call: Call, item: _Item) -> None:
@@ -251,7 +252,7 @@ def _mkdir(call: Call, item: _Item) -> None:
     call.hdfs.mkdir(item.path)
 
 
-def _rm(call: Call, item: _Item) -> None:  # deletes permanently, because there is no trash
+def _rm(call: Call, item: _Item) -> None:  # permanent, because there is no trash
     if "f" in call.options and not item.look():
         return
     is_folder = item.facts()["type"] == "DIRECTORY"
@@ -286,7 +287,7 @@ def _ls(call: Call, item: _Item) -> None:
 
 
 def _show(item: _Item, facts: dict[str, Any]) -> None:
-    """Write the line with which ``ls`` shows a file or folder."""
+    """Write ``ls``'s line for a file or folder."""
     is_folder = facts["type"] == "DIRECTORY"
     mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if is_folder else file_mode.S_IFREG)
     when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()

@@ -1,9 +1,9 @@
 """The ``hdfs`` and ``hadoop`` commands for jobs that run on this machine.
 
-A command line written for an image with a real Hadoop (``hdfs dfs -put model /out``) runs unchanged, because
+Command lines written for an image with a real Hadoop (``hdfs dfs -put model /out``) run unchanged, because
 the two executables that ``install`` writes talk WebHDFS to ``LUIGI_PAI_WEBHDFS_URL`` as ``HADOOP_USER_NAME``.
-They start in some 50 ms, because besides this folder they load only the standard library. Exit codes are as
-in FsShell (Hadoop 2.7.4): 0 if the command succeeded; 1 if it failed, perhaps for some of its paths only;
+They start in about 50 ms, because they load only this folder and the standard library. Exit codes are the
+same as FsShell's (Hadoop 2.7.4): 0 if the command succeeded; 1 if it failed, even for only some of its paths;
 255 for incorrect usage.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _GENERIC = ("-D", "-conf", "-fs", "-jt", "-files", "-libjars", "-archives")
 
-# Does not run __init__.py of luigi_pai and luigi_pai.local, as the latter's imports requests and psutil.
+# Skips the __init__.py of luigi_pai and luigi_pai.local, as the latter's imports requests and psutil.
 _START = """\
 import sys, types
 for name, folder in {packages!r}:
@@ -37,10 +37,10 @@ sys.exit(main(sys.argv[1:]))
 
 
 def install(bin_dir: Path) -> None:
-    """Write the executables ``hdfs`` and ``hadoop`` into a folder for a job's PATH.
+    """Write the ``hdfs`` and ``hadoop`` executables into a folder for a job's PATH.
 
-    A missing folder is created. An existing executable is replaced in one step, so that it is never empty,
-    even if the disk is full. An empty executable does nothing, but its exit code is 0.
+    Create the folder if it is missing. Replace an existing executable atomically, so that it is never empty,
+    even if the disk is full: an empty executable would do nothing and exit with 0.
     """
     bin_dir.mkdir(parents=True, exist_ok=True)
     package = Path(__file__).resolve().parents[3]
@@ -54,13 +54,13 @@ def install(bin_dir: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line ``arguments``, ``hdfs dfs ...`` or ``hadoop fs ...``; return its exit code."""
+    """Run a command line, ``hdfs dfs ...`` or ``hadoop fs ...``, and return its exit code."""
     command, *words = arguments
     if not words or words[0] not in ("dfs", "fs"):
         sys.stderr.write(f"{command}: a local OpenPAI has only: {command} dfs, {command} fs\n")
         return 255
     words = words[1:]
-    while words and words[0].startswith(_GENERIC):  # ignore options that configure Hadoop
+    while words and words[0].startswith(_GENERIC):  # ignore Hadoop's configuration options
         del words[: 1 if words[0].startswith("-D") and words[0] != "-D" else 2]
     typed, *rest = words or ["no command"]
     name = typed.removeprefix("-")
@@ -87,7 +87,7 @@ def _run(call: Call, words: list[str]) -> int:
         return 255
     except Fault as fault:
         call.fault(fault)
-    except BrokenPipeError:  # the reader of the output has closed it
+    except BrokenPipeError:  # whatever read the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:

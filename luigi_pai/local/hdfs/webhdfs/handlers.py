@@ -1,8 +1,8 @@
 """WebHDFS over a folder on this machine, as in Hadoop 2.7.4.
 
-Requests to create, append or open a file get the response of a NameNode: a 307 to this same server, with the
-parameter ``namenoderpcaddress`` added. Requests with that parameter get the response of a DataNode.
-Bodies pass in chunks, never whole, in both directions; a file appears when its upload is complete.
+Requests to create, append to or open a file get a NameNode's response: a 307 to this same server, with the
+``namenoderpcaddress`` parameter added. Requests with that parameter get a DataNode's response. In both
+directions, bodies are streamed in chunks. A file becomes visible when its upload is complete.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("luigi_pai.local")
 _CHUNK = 256 * 1024
-_NO_LIMIT = 2**62  # bytes, more than any request body or file has
+_NO_LIMIT = 2**62  # bytes, more than the size of any request body or file
 _NOBODY = "dr.who"  # Hadoop's name for a request that names no user
 
 
@@ -41,7 +41,7 @@ class WebHdfsHandler(RequestHandler):
     """One WebHDFS request."""
 
     def initialize(self, tree: Tree) -> None:
-        """Store the tree, which all requests share, and set the defaults of this request."""
+        """Store the tree, which all requests share, and set this request's defaults."""
         self.tree = tree
         self.operation = ""
         self.hdfs_path = "/"
@@ -49,23 +49,23 @@ class WebHdfsHandler(RequestHandler):
         self.upload_error: OSError | None = None
 
     def set_default_headers(self) -> None:
-        """Forbid browsers to guess content types, because a file may look like a script."""
+        """Forbid browsers from guessing content types, because a file may look like a script."""
         self.set_header("Content-Type", "application/octet-stream")
         self.set_header("X-Content-Type-Options", "nosniff")
 
     # before and after every request
 
     def prepare(self) -> None:
-        """Open a file for the body of an upload."""
+        """Open a file for an upload's body."""
         self.operation = self.parameter("op").upper()
         self.hdfs_path = self.path_args[0] or "/"
         connection: Any = self.request.connection
-        connection.set_max_body_size(_NO_LIMIT)  # even for the NameNode: curl -T also sends it the file
+        connection.set_max_body_size(_NO_LIMIT)  # even for the NameNode: curl -T sends it the file too
         if self.operation in ("CREATE", "APPEND") and self.is_datanode():
             self.upload = self.tree.incoming()
 
     def data_received(self, chunk: bytes) -> None:
-        """Write a part of an upload to disk if no earlier write failed; drop the body of other requests."""
+        """Write part of an upload to disk unless an earlier write failed; drop other requests' bodies."""
         if self.upload and not self.upload_error:
             try:
                 self.upload.write(chunk)
@@ -73,11 +73,11 @@ class WebHdfsHandler(RequestHandler):
                 self.upload_error = error
 
     def on_connection_close(self) -> None:
-        """Delete the file of an upload whose client has disconnected."""
+        """Delete the upload's file, because the client has disconnected."""
         self.on_finish()
 
     def on_finish(self) -> None:
-        """Delete the file of an upload that was not published."""
+        """Delete the upload's file if it was not published."""
         if self.upload:
             with contextlib.suppress(OSError):
                 self.upload.close()
@@ -96,14 +96,14 @@ class WebHdfsHandler(RequestHandler):
         self.finish({"RemoteException": {"exception": error.exception, "message": str(error)}})
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Log unexpected errors, without the query; refused requests and disk errors are not logged."""
+        """Log unexpected errors, without the query. Rejected requests and disk errors are not logged."""
         if not isinstance(value, (RemoteFault, HTTPError, OSError)):
             _LOG.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
 
     # the four HTTP methods
 
     async def get(self, _path: str | None = None) -> None:
-        """Handle the operations that read."""
+        """Handle read operations."""
         if self.operation == "GETFILESTATUS":
             self.finish({"FileStatus": self._owned(self.tree.status(self.hdfs_path))})
         elif self.operation == "LISTSTATUS":
@@ -120,7 +120,7 @@ class WebHdfsHandler(RequestHandler):
             raise self._not_served()
 
     async def put(self, _path: str | None = None) -> None:
-        """Handle the operations that create or change."""
+        """Handle operations that create or change."""
         if self.operation == "CREATE":
             self._create()
         elif self.operation == "MKDIRS":
@@ -142,7 +142,7 @@ class WebHdfsHandler(RequestHandler):
         if self.operation != "APPEND":
             raise self._not_served()
         if not self.is_datanode():
-            self.tree.status(self.hdfs_path)  # raises for a missing file; the DataNode refuses folders later
+            self.tree.status(self.hdfs_path)  # raises for a missing file; the DataNode rejects folders later
             self._send_on()
         else:
             await asyncio.to_thread(self.tree.append, self._end_upload(), self.hdfs_path)
@@ -205,7 +205,7 @@ class WebHdfsHandler(RequestHandler):
         return self.get_query_argument(name, "", strip=False)
 
     def user(self) -> str:
-        """Return the user of the request."""
+        """Return the request's user."""
         return self.parameter("user.name") or _NOBODY
 
     def _owned(self, status: dict[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """A folder on disk that follows the rules of an HDFS namespace (Hadoop 2.7.4).
 
-The folder ``NAME`` stays a plain tree. Next to it is the folder ``NAME.webhdfs``, which contains
-``incoming`` (uploads that are not complete) and ``deleted`` (files and folders that are being removed).
-``NAME.webhdfs`` is on the same file system, so publishing and deleting each take one ``rename``. Only one
-process at a time may serve a tree.
+The ``NAME`` folder stays a plain tree. Next to it, ``NAME.webhdfs`` contains the folders ``incoming``
+(unfinished uploads) and ``deleted`` (files and folders that are being removed). ``NAME.webhdfs`` is on the
+same file system, so publishing and deleting each take one ``rename``. Only one process at a time may serve a
+tree.
 
-The mode of a file or folder is its mode on disk, to which access for this server's user is always added. No
-request is rejected for missing permissions.
+A file's or folder's mode is its mode on disk, which always gives this server's user access. No request fails
+because of missing permissions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EXCEPTIONS = {
 
 
 class RemoteFault(Exception):
-    """A rejected request: the short name of Hadoop's Java exception, a message, and the HTTP status."""
+    """An error response: the short name of Hadoop's Java exception, a message, and the HTTP status."""
 
     def __init__(self, exception: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class RemoteFault(Exception):
 
     @classmethod
     def from_os_error(cls, error: OSError, path: str) -> RemoteFault:
-        """Return HDFS's error for a disk error. Luigi recognises a missing file by this message."""
+        """Convert a disk error to HDFS's error. Luigi recognises a missing file by its message."""
         number = error.errno or errno.EIO
         missing = f"File does not exist: {path}"
         message = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
@@ -56,7 +56,7 @@ class RemoteFault(Exception):
 
 
 class Tree:
-    """An HDFS namespace whose files are in one folder on disk, which is created if it is missing.
+    """An HDFS namespace whose files are in one folder on disk. The folder is created if it is missing.
 
     Every path is absolute, as HDFS writes it (``/a/b``). A ``FileStatus`` has no owner. Methods raise
     RemoteFault for requests that a real HDFS also rejects, and OSError for disk errors.
@@ -69,7 +69,7 @@ class Tree:
         self._incoming = beside / "incoming"
         self._deleted = beside / "deleted"
         for folder in (self._incoming, self._deleted):
-            shutil.rmtree(folder, ignore_errors=True)  # left by a killed server
+            shutil.rmtree(folder, ignore_errors=True)  # left behind by a killed server
             folder.mkdir(parents=True)
         self._appending = threading.Lock()
 
@@ -80,7 +80,7 @@ class Tree:
         return self._status(self._existing(path), "")
 
     def children(self, path: str) -> list[dict[str, Any]]:
-        """Return the ``FileStatus`` of each entry of a folder, sorted by name; for a file, only its own."""
+        """Return the ``FileStatus`` of each entry in a folder, sorted by name; for a file, only its own."""
         try:
             place = self._existing(path)
         except FileNotFoundError:
@@ -94,14 +94,14 @@ class Tree:
         return found
 
     def open(self, path: str) -> BinaryIO:
-        """Open a file for reading; raise RemoteFault if it is a folder."""
+        """Open a file for reading; raise an error for a folder."""
         place = self._existing(path)
         if place.is_dir():
             raise RemoteFault("FileNotFoundException", f"Path is not a file: {path}")
         return place.open("rb")
 
     def summary(self, path: str) -> dict[str, int]:
-        """Return the ``ContentSummary``. Walks the whole folder; callable from any thread."""
+        """Return the ``ContentSummary``. This walks the whole folder; any thread may call it."""
         folders = files = length = 0
         place = self._existing(path)
         for entry in (place, *place.rglob("*")):
@@ -138,7 +138,7 @@ class Tree:
         upload.replace(place)
 
     def append(self, upload: Path, path: str) -> None:
-        """Add a complete upload to a file; callable from any thread."""
+        """Append a complete upload to a file; any thread may call this."""
         place = self._existing(path)
         if place.is_dir():
             message = f"Cannot append to directory {path}; already exists as a directory."
@@ -147,7 +147,7 @@ class Tree:
             shutil.copyfileobj(new, file)
 
     def rename_into(self, path: str, destination: str) -> bool:
-        """Rename like HDFS's older ``rename``: into a folder or to a new path. Return whether it worked."""
+        """Rename into a folder or to a new path, like HDFS's older ``rename``. Return whether it worked."""
         place, goal = self._place(path), self._place(destination)
         if place == goal:
             return place.is_file()
@@ -159,7 +159,7 @@ class Tree:
         return False
 
     def rename_onto(self, path: str, destination: str, *, overwrite: bool) -> None:
-        """Rename atomically to exactly this path, never into an existing folder, like HDFS's ``rename2``."""
+        """Rename atomically to exactly the given path, never into a folder, like HDFS's ``rename2``."""
         place, goal = self._existing(path), self._place(destination)
         is_taken = goal.exists()
         refusals = (
@@ -173,7 +173,7 @@ class Tree:
         place.rename(goal)
 
     def delete(self, path: str, *, recursive: bool) -> Path | None:
-        """Move a path out of the tree atomically. Return its new place; None for ``/`` or a missing path."""
+        """Move a path out of the tree atomically. Return its new path; None for ``/`` or a missing path."""
         place = self._place(path)
         if place == self._root or not place.exists():
             return None
@@ -183,21 +183,21 @@ class Tree:
 
     @staticmethod
     def purge(gone: Path) -> None:
-        """Remove the result of ``delete`` from the disk; any thread may call this."""
+        """Remove what ``delete`` returned from the disk; any thread may call this."""
         if gone.is_dir():
             shutil.rmtree(gone, ignore_errors=True)
         else:
             gone.unlink()
 
     def set_permission(self, path: str, permission: int) -> None:
-        """Set the mode bits of a file or folder."""
+        """Set a file's or folder's mode bits."""
         place = self._existing(path)
         place.chmod(_mode(permission, _USABLE_FOLDER if place.is_dir() else _USABLE_FILE))
 
     # on disk
 
     def _place(self, path: str, exception: str = "InvalidPathException") -> Path:
-        """Return where a path is on disk, whether or not it exists."""
+        """Return where a path is on disk, whether or not anything exists there."""
         if not path.startswith("/"):
             raise RemoteFault("IllegalArgumentException", f"{path!r} is not an absolute path")
         names = path.strip("/").split("/") if path.strip("/") else []
@@ -243,5 +243,5 @@ class Tree:
 
 
 def _mode(permission: int, usable: int) -> int:
-    """Return the mode on disk: never set-uid or set-gid, and usable by this server."""
+    """Return the mode to set on disk: never set-uid or set-gid, and always usable by this server."""
     return permission & 0o1777 | usable
