@@ -1,4 +1,4 @@
-"""`LocalPai` runs a local server in another process. It is meant for tests."""
+"""`LocalPai` runs a local server in another process, for use in tests."""
 
 from __future__ import annotations
 
@@ -41,32 +41,32 @@ __all__ = ["LocalPai"]
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
 _LOG_LINES = 10
-# unlike ``python -m``, this imports nothing from the current folder, which may contain a ``json.py``
+# unlike ``python -m``, import nothing from the current folder, which may contain a ``json.py``
 _START = "import sys; sys.path[:] = filter(None, sys.path)"
 _SERVE = f"{_START}; from luigi_pai.local.serve import main; sys.exit(main())"
 
 
 class LocalPai:
-    """An OpenPAI on a port of this machine, started when the ``with`` block is entered.
+    """An OpenPAI server on a local port, started when you enter the ``with`` block.
 
-    The server ends when the block or this process ends, even if this process is killed.
+    The server stops when the block or this process ends, even if this process is killed.
 
     Args:
         data: the data folder; None for a temporary one, which is removed at the end.
-        port: the port; 0 for any free port. After a restart, the server has the same port.
+        port: the port; 0 for any free port. A restart keeps the port.
         username: the administrator's name.
         password: the administrator's password; None for a new random password.
-        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. Counts that
-            are left out are 64 CPUs, 262144 MB of memory and 8 GPUs, on every machine.
-        max_tasks: how many task processes may run at once.
-        hdfs: True for an HDFS that this server serves; ``http://HOST:PORT``, the WebHDFS of a real HDFS; or
-            None for the default of the release: an HDFS (``v1``), or none but a storage (``v2``, ``ltp``).
-        fs_uri: ``hdfs://HOST:PORT`` of that real HDFS, if its WebHDFS does not report it.
+        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, in addition to ``default``. Counts
+            default to 64 CPUs, 262144 MB of memory and 8 GPUs, on every machine.
+        max_tasks: maximum number of task processes that run at once.
+        hdfs: True for an HDFS served by this server; ``http://HOST:PORT`` for a real HDFS's WebHDFS; or
+            None for the release's default: an HDFS (``v1``), or a storage and no HDFS (``v2``, ``ltp``).
+        fs_uri: that real HDFS's ``hdfs://HOST:PORT``, if its WebHDFS does not report it.
         api: the release that the server emulates: ``v2`` (OpenPAI 1.8), ``v1`` (0.7.1) or ``ltp`` (LTP 1.5).
         faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
-            or only the list of rules; docs/local.md has all kinds of faults.
+            or just the list of rules; docs/local.md describes all kinds of faults.
         rate_limits: limits as in OpenPAI 1.x, ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for no limits.
-        stop_grace: seconds between SIGTERM and SIGKILL for the processes of a task.
+        stop_grace: seconds between SIGTERM and SIGKILL for a task's processes.
 
     Attributes:
         username: the administrator's name.
@@ -114,12 +114,12 @@ class LocalPai:
 
     @property
     def url(self) -> str:
-        """Base of the REST API and of the job pages."""
+        """Base URL of the REST API and the job pages."""
         return self._address.url
 
     @property
     def webhdfs_url(self) -> str:
-        """Base of WebHDFS, without ``/webhdfs/v1``; empty without an HDFS."""
+        """Base URL of WebHDFS, without ``/webhdfs/v1``; empty without an HDFS."""
         return self._hdfs.webhdfs_url
 
     @property
@@ -134,14 +134,14 @@ class LocalPai:
 
     @property
     def pid(self) -> int:
-        """The process id of the server."""
+        """The server's process id."""
         return self._running().pid
 
     def start(self) -> Self:
         """Start the server and wait until it responds.
 
         Raises:
-            ConfigError: the server is already running, or does not start; the message has the reason.
+            ConfigError: the server is already running, or does not start; the message says why.
         """
         if self._process is not None:
             raise ConfigError("this local server is running already")
@@ -163,51 +163,51 @@ class LocalPai:
         return self
 
     def set_faults(self, faults: Any = None) -> None:
-        """Replace the rules of fault injection. Without an argument, no more faults are injected.
+        """Replace the fault rules. Without an argument, no more faults are injected.
 
-        A restart brings back the faults that this object was made with.
+        A restart brings back the faults that you created this object with.
 
         Raises:
-            ConfigError: the faults are invalid; the message names every problem.
+            ConfigError: the faults are invalid; the message lists every problem.
         """
         self._control("PUT", {"rules": []} if faults is None else faults)
 
     def fault_counts(self) -> list[dict[str, Any]]:
-        """Return the current rules with counts of matching (``seen``) and affected (``struck``) requests."""
+        """Return the current rules with their counts of matching (``seen``) and affected (``struck``) requests."""
         rules: list[dict[str, Any]] = self._control("GET")["rules"]
         return rules
 
     def script_jobs(self, **rule: Any) -> None:
-        """Add a rule that defines how jobs with certain names end. The commands of these jobs do not run.
+        """Add a rule that defines how jobs with certain names end. These jobs' commands do not run.
 
-        When a job is submitted, the server applies the first rule that matches the job's name and that it has
-        applied to fewer than ``times`` jobs so far. A restart of the server removes all rules.
+        When a job is submitted, the server applies the first rule that matches the job's name and has been
+        applied to fewer than ``times`` jobs so far. A server restart removes all rules.
 
         Args:
-            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds
-                that tasks run; None if they run until stopped), ``waits`` (True if jobs never start to run),
-                ``completing`` (True if they are reported as ended meanwhile, as by 0.10 to 0.14; v1 only),
-                ``times`` (largest number of jobs that the rule applies to; None for no limit).
+            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (how long
+                tasks run, in seconds; None: until stopped), ``waits`` (True if jobs never start),
+                ``completing`` (True if running tasks are reported as ended, as by 0.10 to 0.14; v1 only),
+                ``times`` (maximum number of jobs that the rule applies to; None for no limit).
 
         Raises:
-            ConfigError: the rule is invalid; the message names every problem.
+            ConfigError: the rule is invalid; the message lists every problem.
         """
         self._control("POST", [rule], JOB_SCRIPTS_PATH)
 
     def jobs(self) -> list[dict[str, str]]:
-        """Return ``username`` and ``name`` (as its task has it) of each job, in the order of submission."""
+        """Return each job's ``username`` and ``name`` (its task's name), in the order of submission."""
         jobs: list[dict[str, str]] = self._control("GET", path=CONTENTS_PATH)["jobs"]
         return jobs
 
     def empty(self) -> None:
-        """Delete all jobs, faults, job scripts, and files in the server's HDFS and storages. Users remain.
+        """Delete all jobs, faults and job scripts, and all files in the server's HDFS and storages. Keep users.
 
-        Nothing is deleted in a real HDFS (``hdfs=``), nor in storages that are links to folders.
+        Nothing is deleted from a real HDFS (``hdfs=``), or from storages that are links to folders.
         """
         self._control("DELETE", path=CONTENTS_PATH)
 
     def forget_jobs(self, ended_before: float) -> None:
-        """Delete the jobs that ended before a time, in seconds since 1970 UTC."""
+        """Delete jobs that ended before a given time, in seconds since 1970 UTC."""
         self._control("POST", {"endedBefore": int(ended_before * 1000)}, CONTENTS_PATH)
 
     def _control(self, method: str, body: Any = None, path: str = FAULTS_PATH) -> Any:
@@ -234,13 +234,13 @@ class LocalPai:
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Start the server again on the same port and data folder, stopping it first if it runs."""
+        """Start the server again with the same port and data folder, stopping it first if it is running."""
         if self._process is not None:
             self.stop()
         self.start()
 
     def close(self) -> None:
-        """Stop the server, kill the task processes that still run, and remove a temporary data folder."""
+        """Stop the server, kill remaining task processes, and remove a temporary data folder."""
         if self._process is not None:
             self.stop()
         kill_all_under(self.data)
@@ -277,7 +277,7 @@ class LocalPai:
         raise ConfigError(f"the local server did not start: {reason}")
 
     def _why_late(self) -> str:
-        """Return that the server is late, and the end of its log, because the log may be removed next."""
+        """Return a message that the server is late. It quotes the log's end, as the log may be removed next."""
         log = self.data / "server.log"
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log.exists() else []
         logged = "\n".join(["the last lines of its log:", *lines]) if lines else "it has logged nothing"

@@ -1,4 +1,4 @@
-"""The luigi.cfg that points Luigi at the local server, and keeps the user's other settings."""
+"""The luigi.cfg that points Luigi to the local server and keeps the user's other settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.
 
 
 def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> dict[str, str]:
-    """Return the keys of ``[OpenPai]`` for a local server, with its HDFS and its storage if it has them."""
+    """Return the ``[OpenPai]`` keys for a local server, including its HDFS and storage, if any."""
     on_hdfs = {"fs_uri": hdfs.fs_uri, "webhdfs_url": hdfs.webhdfs_url, "hdfs_user": settings.user}
     return {
         "pai_url": address.url,
@@ -37,15 +37,15 @@ def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) ->
 
 
 def only_here(section: Mapping[str, str]) -> dict[str, str]:
-    """Return ``section``, with each other key of a cluster empty, so that the keys of no other file count.
+    """Return ``section`` with all other cluster keys set to empty, which overrides them in other files.
 
-    They would lead to another cluster's files, or send an application token of another cluster.
+    Otherwise, they could lead to another cluster's files, or send another cluster's application token.
     """
     return {**dict.fromkeys(_CLUSTER_KEYS, ""), **section}
 
 
 def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> str:
-    """Return the lines to copy into luigi.cfg; a password other than the default is replaced by a hint."""
+    """Return the lines to copy into luigi.cfg. A hint replaces any password other than the default."""
     section = open_pai_section(address, hdfs, settings)
     if settings.password != DEFAULT_PASSWORD:
         section["password"] = f"(the one in {PASSWORD_VARIABLE})"
@@ -54,7 +54,7 @@ def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> st
 
 
 def earlier_config() -> Path | None:
-    """Return the file that LUIGI_CONFIG_PATH names, or None; raises ConfigError if Luigi reads TOML."""
+    """Return the file named by LUIGI_CONFIG_PATH, or None; raises ConfigError if Luigi reads TOML."""
     parser = os.environ.get("LUIGI_CONFIG_PARSER", "cfg")
     if parser == "toml":
         raise ConfigError(
@@ -66,7 +66,7 @@ def earlier_config() -> Path | None:
 
 
 def configured_api() -> str | None:
-    """Return the user's ``api_version`` if it is v1 or v2, else None; errors: see `earlier_config`."""
+    """Return the user's ``api_version`` if it is v1 or v2, else None. Raises what `earlier_config` raises."""
     found = None
     for path in (*_FILES, str(earlier_config() or "")):
         found = _content(path).get("OpenPai", "api_version", fallback=found)
@@ -80,7 +80,7 @@ def further_sections() -> list[str]:
 
 
 def _content(path: str) -> configparser.RawConfigParser:
-    """Return a parser with all that could be parsed; the parser is empty if the file cannot be read."""
+    """Return a parser with everything that could be parsed, or an empty one if the file is unreadable."""
     parser = configparser.RawConfigParser()
     with contextlib.suppress(OSError, UnicodeDecodeError, configparser.Error):  # Luigi reports the error
         parser.read(path, encoding="utf-8")
@@ -88,12 +88,12 @@ def _content(path: str) -> configparser.RawConfigParser:
 
 
 def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[str] = ()) -> str:
-    """Return the earlier luigi.cfg with all its clusters replaced with this server.
+    """Return the earlier luigi.cfg with all its clusters replaced by this server.
 
-    So that no task runs on another cluster, the keys of ``section`` are set in ``[OpenPai]``, in each section
-    ``[OpenPai:NAME]`` of the earlier file, and in the sections ``further``, which other files such as
-    ./luigi.cfg have. Because LUIGI_CONFIG_PATH will name the new file, Luigi reads the new file last, and the
-    new file's keys override the same keys of other files. `only_here` documents which other keys are emptied.
+    To keep tasks from running on another cluster, set the keys of ``section`` in ``[OpenPai]``, in each
+    ``[OpenPai:NAME]`` section of the earlier file, and in the ``further`` sections, which come from other files
+    such as ./luigi.cfg. LUIGI_CONFIG_PATH will name the new file, so Luigi reads it last, and its keys override
+    the same keys in other files. See `only_here` for the other keys, which are emptied.
 
     Raises:
         ConfigError: the earlier file cannot be read.

@@ -1,9 +1,9 @@
-"""The releases that the local server can emulate; each `Release` names its REST API and its launcher.
+"""The releases that the local server can emulate; each `Release` describes its REST API and launcher.
 
-OpenPAI 0.7 has FrameworkLauncher, on YARN. FrameworkLauncher's rules are from its RetryPolicyDescriptor and
-its user manual. OpenPAI 1.x and LTP have FrameworkController, on Kubernetes. Whether FrameworkController
-retries a failure depends on the exit code, as the exit specification says (v1.8.0, src/k8s-job-exit-spec).
-The sentences that explain the exit codes were written for luigi_pai; they are not OpenPAI's.
+OpenPAI 0.7 uses FrameworkLauncher on YARN. FrameworkLauncher's rules come from its RetryPolicyDescriptor and
+its user manual. OpenPAI 1.x and LTP use FrameworkController on Kubernetes. Whether FrameworkController
+retries a failure depends on the exit code, as defined by the exit specification (v1.8.0,
+src/k8s-job-exit-spec). The explanations of the exit codes were written for luigi_pai; they are not OpenPAI's.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _KEYS = ("issuer", "causer", "type", "stage", "behavior")
 
 
 def _parse(table: str) -> tuple[dict[int, dict[str, str]], dict[int, list[str]]]:
-    """Return the specification of each exit code, and the patterns of the logs that lead to the code.
+    """Return each exit code's specification, and the log patterns that lead to the code.
 
-    A line that is not indented has a value for each of `_KEYS`; the exit codes below it have these values.
-    An indented line has an exit code, its phrase, and a sentence that explains it. The lines below, which
-    are indented more, are the patterns.
+    A line without indentation has a value for each of `_KEYS`, which applies to the exit codes below it.
+    An indented line has an exit code, its phrase, and a sentence that explains it. The lines below it, with
+    more indentation, are the patterns.
     """
     specs: dict[int, dict[str, str]] = {}
     patterns: dict[int, list[str]] = {}
@@ -96,7 +96,7 @@ _RETRY_FAILURES = -1
 
 @dataclass(frozen=True)
 class RetryDecision:
-    """Whether an attempt that ended is retried, and whether that counts against the retry limit."""
+    """Whether an ended attempt is retried, and whether the retry counts against the limit."""
 
     retry: bool
     counted: bool = False
@@ -108,7 +108,7 @@ _EXITS_TRANSIENT = (137, 143, 154, 205)
 assumes that a machine has failed; with 205 the command itself asks for a retry."""
 _EXIT_PERMANENT = 206
 
-_FIRST_CONTAINER = 2  # number of the first task's container; number 1 is the application's master
+_FIRST_CONTAINER = 2  # number of the first task's container; number 1 is the application master
 
 _EXIT_TYPES = {
     0: "SUCCEEDED",
@@ -123,7 +123,7 @@ def _exit_type_on_yarn(exit_code: int) -> str:
 
 
 def _decide_by_type(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
-    """Decide by the exit type whether to retry. retryCount -1 sets no limit, -2 also retries a success."""
+    """Decide by exit type whether to retry. A retryCount of -1 means no limit, -2 also retries successes."""
     if retry_count == _RETRY_ALWAYS:
         return RetryDecision(retry=True, counted=True)
     kind = _exit_type_on_yarn(exit_code)
@@ -143,8 +143,8 @@ def _yarn_id(application_id: str, number: int) -> str:
 def _decide_by_spec(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
     """Decide by the exit specification.
 
-    With a limit of -1, failures are retried without end; with -2, successes are also retried. Only
-    taskRetryCount can be negative. A permanent failure is never retried, independent of the limit.
+    With a limit of -1, failures are retried forever; with -2, successes are also retried. Only taskRetryCount
+    can be negative. A permanent failure is never retried, whatever the limit.
     """
     if not exit_code:
         always = retry_count == _RETRY_ALWAYS
@@ -168,38 +168,38 @@ STOPPED_MESSAGE = "User has requested to stop the Framework"
 class Release:
     """A release of OpenPAI, or of its successor LTP.
 
-    The functions that prepare and show jobs are in other modules, which choose the functions by ``api``.
+    The functions that prepare and show jobs are in other modules, which choose them by ``api``.
 
     Attributes:
         name: its usual name.
         api: ``v1`` or ``v2``, the API that its jobs are submitted to.
         log_streams: the names of a task's logs.
-        spec_release: the release by whose rules ``luigi_pai.jobspec`` checks a job.
+        spec_release: the release whose rules ``luigi_pai.jobspec`` uses to check a job.
         exit_stopped: exit code of a job that a user stopped.
         stopped_message: diagnostics of a job that a user stopped.
-        stopped_codes: the exit codes with which a job's state is STOPPED (not FAILED).
-        exit_type: returns the launcher's type of an exit code, such as ``NON_TRANSIENT`` or ``Failed``.
+        stopped_codes: the exit codes for which a job's state is STOPPED (not FAILED).
+        exit_type: returns the launcher's type for an exit code, such as ``NON_TRANSIENT`` or ``Failed``.
         decide_retry: decides whether to retry, given the retry limit, the exit code, and the number of
             retries that have counted against the limit.
-        container_id: returns the id of a task's container, given the application id of the attempt and
-            the task's number within the attempt, from 0.
-        shows_stopping: whether a job that is being stopped has the state STOPPING; if False, it has RUNNING.
+        container_id: returns a task's container id, given the attempt's application id and the task's
+            number within the attempt, from 0.
+        shows_stopping: whether a job that is being stopped is shown as STOPPING; if False, as RUNNING.
         exit_lost: exit code of an attempt whose processes vanished without exit codes; None if it gets none.
         exit_attempt_over: exit code of a task that was running when its attempt ended; None if it gets none.
         exit_no_ports: exit code of an attempt that got no ports; None if the job waits for ports instead.
-        has_events: whether events of jobs are recorded.
-        window_per_key: whether the window of a request limit starts with the first request of an address
-            or user, and ``Retry-After`` is the rest of the window; if False, the first window starts with the
+        has_events: whether job events are recorded.
+        window_per_key: whether a rate limit's window starts with the first request from an address or
+            user, and ``Retry-After`` is the rest of the window; if False, the first window starts with the
             server, and ``Retry-After`` is a whole window.
-        has_hdfs: whether clusters of the release have an HDFS; if False, they have storages.
+        has_hdfs: whether the release's clusters have an HDFS; if False, they have storages.
         version: the version in ``GET /api/v2/info``.
-        failed_lookup: message of the 500 UnknownError for a job or an attempt that does not exist; if it
-            is None, the response is another error, which names the missing job or attempt.
+        failed_lookup: message of the 500 UnknownError for a job or attempt that does not exist; if None,
+            the response is another error, which names the missing job or attempt.
         private_jobs: whether only a job's owner and administrators may get the job, its config, events and
-            logs. Even if True, lists have the jobs of all users, and anyone may get the attempts of a task.
+            logs. Even then, lists show all users' jobs, and anyone may get a task's attempts.
         own_virtual_clusters: whether virtual clusters, and the jobs in them, are listed only for users who
             may use the virtual cluster.
-        job_types: whether a job has a type, which is added to its tags, and by which lists can be filtered.
+        job_types: whether a job has a type, which is added to its tags and can be used to filter lists.
         started_by_site: runtime plugins that a real cluster implements itself; the local server ignores them.
     """
 
@@ -228,7 +228,7 @@ class Release:
     started_by_site: frozenset[str] = frozenset()
 
     def ended_state(self, exit_code: int | None) -> str:
-        """Return the state of a job, attempt or task that ended: SUCCEEDED, STOPPED or FAILED."""
+        """Return the state of an ended job, attempt or task: SUCCEEDED, STOPPED or FAILED."""
         if exit_code == 0:
             return "SUCCEEDED"
         return "STOPPED" if exit_code in self.stopped_codes else "FAILED"

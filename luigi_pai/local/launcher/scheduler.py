@@ -1,4 +1,4 @@
-"""The resources of virtual clusters, and the queue of jobs and single tasks that wait for them."""
+"""Virtual clusters' resources, and the queue of jobs and single tasks waiting for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """The resources of a running task in a virtual cluster; ``gpus`` is a comma-separated list of numbers."""
+    """A running task's resources in a virtual cluster; ``gpus`` is a comma-separated list of numbers."""
 
     cluster: str
     resources: Resources
@@ -35,7 +35,7 @@ class InsufficientResources:
     Attributes:
         reason: the reason, as a sentence.
         permanent: whether the virtual cluster is too small even if no other task runs.
-        machine_wide: whether the virtual cluster has resources, but this machine's limit of tasks is reached.
+        machine_wide: whether the virtual cluster has enough, but this machine's task limit is reached.
     """
 
     reason: str
@@ -44,10 +44,10 @@ class InsufficientResources:
 
 
 class Scheduler:
-    """The resources of every virtual cluster.
+    """The resources of all virtual clusters.
 
-    GPUs are numbered across all virtual clusters, from 0 in the first; a GPU has one task at a time. At most
-    ``max_tasks`` tasks run at once on this machine. A larger gang runs only if no other task runs.
+    GPUs are numbered across all virtual clusters, from 0 in the first. A GPU runs one task at a time. At most
+    ``max_tasks`` tasks run at once on this machine, but a larger gang runs if no other task is running.
 
     Attributes:
         allocations: the allocations of the running tasks.
@@ -66,17 +66,17 @@ class Scheduler:
 
     @property
     def total(self) -> Resources:
-        """The resources of all virtual clusters together."""
+        """The total resources of all virtual clusters."""
         return sum(self.clusters.values(), Resources())
 
     def used(self, cluster: str) -> Resources:
-        """Return the resources of the running tasks of a virtual cluster."""
+        """Return the resources used by a virtual cluster's running tasks."""
         return self._used.get(cluster, Resources())
 
     def allocate(
         self, cluster: str, requests: Sequence[Resources]
     ) -> list[Allocation] | InsufficientResources:
-        """Allocate resources to all tasks of a gang; if they do not suffice, allocate none and return why."""
+        """Allocate resources to a gang's tasks. If there are too few, allocate none and return why."""
         insufficient = self._insufficient(cluster, requests)
         if insufficient is not None:
             return insufficient
@@ -89,20 +89,20 @@ class Scheduler:
         return allocations
 
     def restore(self, cluster: str, resources: Resources, gpus: str) -> Allocation:
-        """Record the resources of a task that runs already, even if the virtual cluster has less."""
+        """Record the resources of a task that is already running, even if the virtual cluster has less."""
         allocation = Allocation(cluster, resources, gpus)
         self.allocations.add(allocation)
         self._used[cluster] = self.used(cluster) + resources
         return allocation
 
     def release(self, allocations: Iterable[Allocation]) -> None:
-        """Release the resources of tasks."""
+        """Release tasks' resources."""
         for allocation in allocations:
             self.allocations.remove(allocation)
             self._used[allocation.cluster] = self.used(allocation.cluster) - allocation.resources
 
     def never_fits(self, name: str, requests: Sequence[Resources]) -> InsufficientResources | None:
-        """Return why a gang of tasks exceeds its virtual cluster; None if it does not."""
+        """Return why a gang exceeds its virtual cluster; None if it does not."""
         capacity = self.clusters.get(name)
         if capacity is None:
             return InsufficientResources(f"there is no virtual cluster {name} any more", permanent=True)
@@ -139,13 +139,13 @@ class Scheduler:
         return None
 
     def _free_gpus(self, cluster: str) -> list[int]:
-        """Return the numbers of the free GPUs, the lowest first."""
+        """Return the free GPUs' numbers, lowest first."""
         used = {number for allocation in self.allocations for number in allocation.gpus.split(",")}
         return [number for number in self._gpus[cluster] if str(number) not in used]
 
 
 def _listed(counts: Mapping[str, object]) -> str:
-    """Return counts of resources in words, such as ``2 CPUs and 1 GPU``."""
+    """Return resource counts in words, such as ``2 CPUs and 1 GPU``."""
     return " and ".join(
         f"{count} {_UNITS[key].removesuffix('s') if count == 1 else _UNITS[key]}"
         for key, count in counts.items()
@@ -153,19 +153,19 @@ def _listed(counts: Mapping[str, object]) -> str:
 
 
 class JobQueue:
-    """The waiting jobs, and the reason why each job waits.
+    """The waiting jobs, and why each job waits.
 
-    Jobs of one virtual cluster start in the order of their submission. A job that can never fit does not
-    block other jobs. A job that is waiting for the machine-wide limit of tasks blocks all later jobs.
+    Jobs in one virtual cluster start in the order of submission. A job that can never fit does not block
+    other jobs. A job waiting because of the machine-wide task limit blocks all later jobs.
 
     Args:
-        scheduler: the resources of virtual clusters.
-        start: called with a job, which has left the queue, and its tasks' allocations by task number.
-        insufficient: called once, not at every try, if the next job needs more resources of its virtual
-            cluster, or if a job can never fit.
+        scheduler: the virtual clusters' resources.
+        start: called with a job that has left the queue, and its tasks' allocations by task number.
+        insufficient: called once, not on every try, if the next job needs more of its virtual cluster's
+            resources, or if a job can never fit.
 
     Attributes:
-        closed: whether jobs no longer start.
+        closed: True once no more jobs start.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class JobQueue:
         return len({*self._jobs, *self._delays, *self._reasons, *self._reported})
 
     def add(self, job: Job) -> None:
-        """Add a job; if it is a gang that can never fit, report that at once, even if jobs are before it."""
+        """Add a job. If it is a gang that can never fit, report that at once, even if other jobs are ahead."""
         self._jobs[job.id] = job
         never = self._scheduler.never_fits(job.virtual_cluster, _requests(job)) if job.gang else None
         if never is None:
@@ -197,7 +197,7 @@ class JobQueue:
             self._set_reason(job, never)
 
     def delay(self, job: Job, seconds: float, reason: str, over: Callable[[], None]) -> None:
-        """Add a job that must not start before ``seconds`` have passed; then call ``over``."""
+        """Add a job that must not start for ``seconds``; after that, call ``over``."""
         self._leave(job)
         self._jobs[job.id] = job
         self._reasons[job.id] = reason
@@ -212,7 +212,7 @@ class JobQueue:
             self._delays[job.id] = asyncio.get_running_loop().call_later(seconds, end)
 
     def remove(self, job: Job) -> None:
-        """Remove a job, and the reason why it, or its tasks, waited."""
+        """Remove a job, and the reason why the job or its tasks waited."""
         self._leave(job)
         self._reported.discard(job.id)
 
@@ -239,7 +239,7 @@ class JobQueue:
         return self._jobs.get(job_id)
 
     def why(self, job: Job) -> str | None:
-        """Return why a job, or a task of it, waits; None if neither the job nor a task waits."""
+        """Return why a job or one of its tasks waits; None if none of them waits."""
         if job.id in self._jobs and job.id not in self._reasons:
             ahead = bisect.bisect_left(self._ready.get(job.virtual_cluster, []), job.id)
             place = (
@@ -257,11 +257,11 @@ class JobQueue:
             handle.cancel()
 
     def schedule(self, runs: Mapping[int, AttemptRun]) -> None:
-        """Start the next jobs, and allocate the next waiting tasks, as far as resources allow.
+        """Start the next jobs, and allocate resources to the next waiting tasks, as far as resources allow.
 
         In each virtual cluster, only the first job is tried. The job behind it is tried only after the first
-        job has begun, or was found never to fit, so that a long queue costs no time. A job that can never fit
-        is not tried again. ``runs`` has the running attempts by job id; an attempt may have waiting tasks.
+        job has started or turned out never to fit, so a long queue costs no time. A job that can never fit
+        is not tried again. ``runs`` maps job ids to running attempts; an attempt may have waiting tasks.
         """
         if self.closed:
             return
@@ -281,12 +281,12 @@ class JobQueue:
                     return
                 blocked.add(job.virtual_cluster)
             elif run is None:
-                self._dequeue(job)  # it has started, or never will
+                self._dequeue(job)  # it has started, or never will start
                 if self._ready[job.virtual_cluster]:
                     heapq.heappush(next_ids, self._ready[job.virtual_cluster][0])
 
     def _try_to_begin(self, job: Job) -> InsufficientResources | None:
-        """Start a gang if all its tasks fit, another job if any task fits. Return why other tasks wait."""
+        """Start a gang if all its tasks fit, or another job if any task fits. Return why other tasks wait."""
         allocated, insufficient = self._allocate(job, _requests(job))
         starts = bool(allocated) or insufficient is None
         if starts:
@@ -307,7 +307,10 @@ class JobQueue:
     def _allocate(
         self, job: Job, requests: Sequence[Resources]
     ) -> tuple[dict[int, Allocation], InsufficientResources | None]:
-        """Allocate resources to a whole gang, else to each task that fits. Also return why others wait."""
+        """Allocate resources to a whole gang or, without a gang, to each task that fits.
+
+        Also return why other tasks wait.
+        """
         if job.gang:
             gang = self._scheduler.allocate(job.virtual_cluster, requests)
             if isinstance(gang, InsufficientResources):
@@ -331,7 +334,7 @@ class JobQueue:
         return allocated, insufficient
 
     def _set_reason(self, job: Job, insufficient: InsufficientResources | None) -> None:
-        """Set the reason why a job waits; report its first reason other than the machine-wide limit."""
+        """Set why a job waits. Report the first reason that is not the machine-wide limit."""
         if insufficient is None:
             self._reasons.pop(job.id, None)
             return

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """The services of a server.
+    """A server's services.
 
     Attributes:
         orphans: finds and reaps the processes of this server's tasks.
-        bin: the folder of the ``hdfs`` and ``hadoop`` commands.
+        bin: the folder with the ``hdfs`` and ``hadoop`` commands.
         stop_grace: seconds between SIGTERM and SIGKILL for a task's processes.
-        scripts: the job scripts, which replace the commands of jobs in tests.
-        start_delay: seconds until the first process of an attempt starts, so that
-            the client first gets the response to its submission.
-        retry_seconds: seconds before the server tries again after the disk was full or ports were lacking.
+        scripts: the job scripts, which replace jobs' commands in tests.
+        start_delay: seconds until an attempt's first process starts, so that the client gets the response
+            to its submission first.
+        retry_seconds: seconds before the server tries again if the disk is full or too few ports are free.
     """
 
     store: Store
@@ -63,14 +63,14 @@ _SIGNALLED = 128
 
 
 class TaskLost(Exception):
-    """A task's process is gone and left no exit code."""
+    """A task's process vanished without leaving an exit code."""
 
 
 class TaskRunner:
-    """Runs the tasks of an attempt; ``must_end`` is set when no more tasks must start.
+    """Runs an attempt's tasks. ``must_end`` is set when no more tasks may start.
 
-    ``find`` returns the running processes of tasks: `Orphans.members` if this server has started all of
-    them, else `processes.members`.
+    ``find`` returns the tasks' running processes: `Orphans.members` if this server started all of them, else
+    `processes.members`.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class TaskRunner:
         self.must_end = asyncio.Event()
 
     def end_time(self, task: Task) -> float:
-        """Return when a task wrote its exit code, in seconds since 1970; infinity if it has not."""
+        """Return when a task wrote its exit code, in seconds since 1970; infinity if it has not done so."""
         return self._files(task).end_time()
 
     async def start(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> None:
-        """Start the process of a task; the start is completed even if the caller is cancelled.
+        """Start a task's process. The start is completed even if the caller is cancelled.
 
-        ``tasks`` are all tasks of the attempt; ``allocated`` has the container ids of tasks with resources.
+        ``tasks`` are all the attempt's tasks; ``allocated`` holds the container ids of tasks with resources.
         """
         start = asyncio.create_task(self._start(task, tasks, allocated))
         self._starts.add(start)
@@ -103,7 +103,7 @@ class TaskRunner:
         await asyncio.shield(start)
 
     async def _start(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> None:
-        """Start the process of a task; a task that cannot be started fails."""
+        """Start a task's process. If it cannot be started, the task fails."""
         files = self._files(task)
         if task.launched is None:
             task.launched = now_ms()
@@ -129,12 +129,12 @@ class TaskRunner:
         """Wait until a task has ended, end its remaining processes, and save its exit code.
 
         Raises:
-            TaskLost: a task of a gang has left no exit code. (If the task is not in a gang, it fails with
-                -101 instead, and only this task is retried.)
+            TaskLost: a gang's task left no exit code. (Outside a gang, the task fails with -101 instead, and
+                only this task is retried.)
         """
         if task.exit_code is not None:
             return
-        if task.pid is None and self.must_end.is_set():  # the task never starts, so wait to be cancelled
+        if task.pid is None and self.must_end.is_set():  # the task will never start, so wait to be cancelled
             await asyncio.Event().wait()
         code = await self._exit_code(task)
         await self._end([task], grace=0)
@@ -148,10 +148,10 @@ class TaskRunner:
         self._services.store.save_task(task)
 
     async def _exit_code(self, task: Task) -> int | None:
-        """Wait until a task's process has ended, and return the exit code that it wrote.
+        """Wait until a task's process has ended, and return the exit code that the task wrote.
 
-        If the task wrote none, return the exit code of the process; if an earlier server started the process,
-        this exit code is unknown, so return None.
+        If the task wrote none, return the process's exit code. If an earlier server started the process, that
+        exit code is unknown, so return None.
         """
         child = self._children.get(task.container_id)
         if child is None:
@@ -174,7 +174,7 @@ class TaskRunner:
         task.exit_code = code
 
     async def clean_up(self, tasks: Iterable[Task]) -> None:
-        """End and reap all remaining processes of the tasks; remove scripts that contain secrets."""
+        """End and reap the tasks' remaining processes, and remove scripts that contain secrets."""
         self.must_end.set()
         await asyncio.gather(*self._starts, return_exceptions=True)
         await self._end(tasks, self._services.stop_grace)

@@ -1,1 +1,1 @@
-"""The web pages for people (the APIs are for programs): the list of jobs, and a page for each job."""
+"""The web pages for people (the APIs are for programs): the job list, and a page for each job."""

@@ -1,4 +1,4 @@
-"""The handlers of the list of jobs, of a job's page and of its stop button; ``templates`` has the HTML."""
+"""Handlers for the job list, the job page and its stop button; the HTML is in ``templates``."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
 
 
 class _Page(SmallBodyHandler):
-    """A page that loads nothing from other servers, and that no page can show in a frame."""
+    """A page that loads nothing from other servers and that no page can embed in a frame."""
 
     def get_template_path(self) -> str:
-        """Return the folder of the templates."""
+        """Return the templates folder."""
         return _TEMPLATES
 
     def get_template_namespace(self) -> dict[str, Any]:
-        """Return the namespace of the templates: functions, and the variables ``now`` and ``live``.
+        """Return the templates' namespace: functions, and the ``now`` and ``live`` variables.
 
         ``live`` is False here; a page that updates itself sets it to True.
         """
@@ -43,21 +43,21 @@ class _Page(SmallBodyHandler):
         return {**super().get_template_namespace(), **functions, "now": now_ms(), "live": False}
 
     def set_default_headers(self) -> None:
-        """Set the headers; they make the browser refuse everything that these pages do not need."""
+        """Set headers that make the browser block everything these pages do not need."""
         super().set_default_headers()
         self.set_header("Content-Security-Policy", _POLICY)
-        # with no-referrer, the Origin of a form is null, and the server refuses the form
+        # with no-referrer, a form's Origin is null, and the server rejects the form
         self.set_header("Referrer-Policy", "same-origin")
         self.set_header("Cache-Control", "no-store")
 
     def show_no_job(self) -> None:
-        """Respond for a job that does not exist."""
+        """Respond that the job does not exist."""
         self.set_status(404)
         self.render("page.html", title="No such job", reason="It is not there, or not any more.")
 
 
 class JobListPage(_Page):
-    """The jobs of this server."""
+    """This server's jobs."""
 
     def get(self) -> None:
         """Show the newest jobs."""
@@ -68,12 +68,12 @@ class JobListPage(_Page):
 
 
 class JobPage(_Page):
-    """One job, with the tasks of its last attempt."""
+    """One job, with its last attempt's tasks."""
 
     def get(self) -> None:
         """Show a job, its failed and running tasks first. If a task made the job fail, select its stderr.
 
-        The menu of logs is not sorted by state, so that the selected log stays selected when states change.
+        The log menu is not sorted by state, so that the selected log stays selected when states change.
         """
         user = self.get_query_argument("username", None)
         job = self.api.store.job(self.get_query_argument("jobName", ""), user)
@@ -115,8 +115,8 @@ class JobPage(_Page):
 class StopJob(_Page):
     """The stop button.
 
-    It asks for no password: `luigi_pai.local.app` refuses connections of other users, and requests that
-    pages of other sites send.
+    It needs no password: `luigi_pai.local.app` rejects connections from other users, and requests from
+    other sites' pages.
     """
 
     def post(self) -> None:
@@ -139,7 +139,7 @@ def _state(task: Task, attempt: Attempt, release: Release) -> str:
 
 
 def time_of_day(milliseconds: int | None) -> str:
-    """Return the local date and time of a moment in ms since 1970 UTC; an empty string for None."""
+    """Return a time in ms since 1970 UTC as local date and time; an empty string for None."""
     if milliseconds is None:
         return ""
     moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
@@ -147,7 +147,7 @@ def time_of_day(milliseconds: int | None) -> str:
 
 
 def duration(start: int | None, end: int | None) -> str:
-    """Return the time between two moments (ms), such as ``0:01:30``; an empty string if a moment is None."""
+    """Return the time between two times in ms, such as ``0:01:30``; an empty string if either is None."""
     if start is None or end is None:
         return ""
     return str(timedelta(seconds=max(0, end - start) // 1000))
