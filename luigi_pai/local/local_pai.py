@@ -173,7 +173,7 @@ class LocalPai:
         self._control("PUT", {"rules": []} if faults is None else faults)
 
     def fault_counts(self) -> list[dict[str, Any]]:
-        """Return the current rules with their counts of matching (``seen``) and affected (``struck``) requests."""
+        """Return the current rules, with how many requests each matched (``seen``) and hit (``struck``)."""
         rules: list[dict[str, Any]] = self._control("GET")["rules"]
         return rules
 
@@ -200,7 +200,7 @@ class LocalPai:
         return jobs
 
     def empty(self) -> None:
-        """Delete all jobs, faults and job scripts, and all files in the server's HDFS and storages. Keep users.
+        """Delete all jobs, faults, job scripts, and files in the server's HDFS and storages. Keep users.
 
         Nothing is deleted from a real HDFS (``hdfs=``), or from storages that are links to folders.
         """
@@ -277,7 +277,7 @@ class LocalPai:
         raise ConfigError(f"the local server did not start: {reason}")
 
     def _why_late(self) -> str:
-        """Return a message that the server is late. It quotes the log's end, as the log may be removed next."""
+        """Return a message that the server is late, with the log's end, as the log may be removed next."""
         log = self.data / "server.log"
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log.exists() else []
         logged = "\n".join(["the last lines of its log:", *lines]) if lines else "it has logged nothing"

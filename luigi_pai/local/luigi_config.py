@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CLUSTER_KEYS = ("token", "fs_uri", "webhdfs_url", "storage", "storage_path", "storage_mount")
 _FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.cfg")
-"""The files that Luigi reads before it reads the file that LUIGI_CONFIG_PATH names."""
+"""The files that Luigi reads before the file named by LUIGI_CONFIG_PATH."""
 
 
 def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> dict[str, str]:
@@ -91,9 +91,9 @@ def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[
     """Return the earlier luigi.cfg with all its clusters replaced by this server.
 
     To keep tasks from running on another cluster, set the keys of ``section`` in ``[OpenPai]``, in each
-    ``[OpenPai:NAME]`` section of the earlier file, and in the ``further`` sections, which come from other files
-    such as ./luigi.cfg. LUIGI_CONFIG_PATH will name the new file, so Luigi reads it last, and its keys override
-    the same keys in other files. See `only_here` for the other keys, which are emptied.
+    ``[OpenPai:NAME]`` section of the earlier file, and in the ``further`` sections, which are in other files
+    such as ./luigi.cfg. LUIGI_CONFIG_PATH will name the new file, so Luigi reads it last, and its keys
+    override the same keys in other files. See `only_here` for the other keys, which are emptied.
 
     Raises:
         ConfigError: the earlier file cannot be read.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 EXIT_LOST = -101
-"""The task's process is gone and left no exit code."""
+"""The task's process vanished without an exit code."""
 
 EXIT_STOPPED = -210
 """The user stopped the job."""
@@ -29,7 +29,7 @@ _EXIT_NO_PORTS = 253
 """No port was free for the task."""
 
 EXIT_UNRECOGNISED = 255
-"""The command failed, and nothing more is known."""
+"""The command failed for an unknown reason."""
 
 _OTHER_POSITIVE, _OTHER_NEGATIVE = 256, -8000
 _REACTIONS = {
@@ -65,7 +65,7 @@ def _parse(table: str) -> tuple[dict[int, dict[str, str]], dict[int, list[str]]]
 
 
 _SPECS, EXIT_PATTERNS = _parse(Path(__file__).with_name("exit_codes.txt").read_text("utf-8"))
-"""``EXIT_PATTERNS`` has regular expressions in lower case by exit code; ``.*`` matches within a line only."""
+"""``EXIT_PATTERNS`` maps exit codes to lower-case regular expressions; ``.*`` does not match line breaks."""
 
 
 def reaction(code: int) -> str:
@@ -89,9 +89,9 @@ def _spec(code: int) -> dict[str, str]:
 
 
 _RETRY_ALWAYS = -2
-"""With this limit every attempt is retried, even a success. But 1.x and LTP retry no permanent failures."""
+"""With this limit, every attempt is retried, even if it succeeds; 1.x and LTP exclude permanent failures."""
 _RETRY_FAILURES = -1
-"""With this limit every failure that is not permanent is retried; a success is not."""
+"""With this limit, every failure that is not permanent is retried; a success is not."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class RetryDecision:
 
 _EXIT_STOPPED = 214
 _EXITS_TRANSIENT = (137, 143, 154, 205)
-"""The exit codes of failures that are always retried. For 137 (SIGKILL), 143 (SIGTERM) and 154 the launcher
-assumes that a machine has failed; with 205 the command itself asks for a retry."""
+"""Exit codes for failures that are always retried. For 137 (SIGKILL), 143 (SIGTERM) and 154, the launcher
+assumes that a machine failed; with 205, the command itself requests a retry."""
 _EXIT_PERMANENT = 206
 
 _FIRST_CONTAINER = 2  # number of the first task's container; number 1 is the application master
@@ -161,7 +161,7 @@ def _exit_type_on_kubernetes(exit_code: int) -> str:
 
 
 STOPPED_MESSAGE = "User has requested to stop the Framework"
-"""FrameworkController's diagnostics of a job that a user stopped."""
+"""FrameworkController's diagnostics for a job that a user stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,4 +282,4 @@ LTP_1_5 = replace(
 
 
 RELEASES: Mapping[str, Release] = {"v1": OPENPAI_0_7_1, "v2": OPENPAI_1_8, "ltp": LTP_1_5}
-"""The release for each value of the setting ``--api``."""
+"""The release for each value of ``--api``."""

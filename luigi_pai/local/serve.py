@@ -1,4 +1,4 @@
-"""Running the local server until a signal stops it, or for as long as a command runs."""
+"""Runs the local server until a signal stops it, or while a command runs."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _SIGNALLED = 128
 
 
 def _stopping_signals() -> list[signal.Signals]:
-    """Return the signals that stop the server, without SIGHUP if it is ignored, as under ``nohup``."""
+    """Return the signals that stop the server. Leave out SIGHUP if it is ignored, as under ``nohup``."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [number for number in _STOPPING if number != signal.SIGHUP or not ignored]
 
 
 @contextlib.contextmanager
 def on_signals(numbers: Sequence[signal.Signals], action: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """In this ``with`` block, call ``action`` on these signals; the event loop must be running."""
+    """Call ``action`` on these signals during the ``with`` block. The event loop must be running."""
     loop = asyncio.get_running_loop()
     for number in numbers:
         loop.add_signal_handler(number, action, number)
@@ -60,10 +60,10 @@ async def serve(
     *,
     until_stdin_closes: bool = False,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP arrives; but if run under ``nohup``, ignore SIGHUP.
+    """Serve until SIGINT, SIGTERM or SIGHUP arrives. Under ``nohup``, ignore SIGHUP.
 
-    ``ready`` is called when the server has begun to accept connections. If ``until_stdin_closes`` is True,
-    the server also stops at the end of its standard input, so that it cannot outlive its parent process.
+    ``ready`` is called once the server accepts connections. If ``until_stdin_closes`` is True, the server
+    also stops when its standard input closes, so that it cannot outlive its parent process.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
@@ -90,9 +90,9 @@ def _at_end_of_input(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) ->
 
 
 def main() -> int:
-    """Run the server of a `LocalPai` until the standard input of this process ends; return the exit code.
+    """Run a `LocalPai`'s server until this process's standard input closes; return the exit code.
 
-    The program's argument is the `Settings` as JSON; the password is in LUIGI_PAI_LOCAL_PASSWORD.
+    The program's argument is the `Settings` as JSON. The password comes from LUIGI_PAI_LOCAL_PASSWORD.
     """
     given = json.loads(sys.argv[1])
     password = os.environ.pop(PASSWORD_VARIABLE)
@@ -108,12 +108,12 @@ def main() -> int:
 
 @dataclass(frozen=True)
 class CommandEnd:
-    """How a command ended, and how the jobs that were submitted while it ran ended.
+    """How a command ended, and how the jobs submitted while it ran ended.
 
     Attributes:
         exit_code: the command's exit code, or 128 plus the number of the signal that ended it, as in a shell.
-        jobs: the number of the submitted jobs.
-        failed: the names of the submitted jobs that failed, the newest first.
+        jobs: the number of submitted jobs.
+        failed: the names of submitted jobs that failed, newest first.
         data: the data folder; None if it was removed.
     """
 
@@ -130,10 +130,10 @@ async def run_command(
     *,
     temporary_data: bool,
 ) -> CommandEnd:
-    """Run a server, and a command in which a luigi.cfg makes Luigi use that server.
+    """Run a server, and a command with a luigi.cfg that makes Luigi use the server.
 
-    With ``temporary_data`` a temporary data folder replaces the data folder of the settings. It is removed at
-    the end if no job has failed. ``ready`` is called with the server before the command starts.
+    With ``temporary_data``, a temporary data folder replaces the settings' data folder. It is removed at the
+    end if no job failed. ``ready`` is called with the server before the command starts.
 
     Raises:
         ConfigError: the settings, the port, the data folder or the user's configuration cannot be used.
@@ -155,7 +155,7 @@ async def run_command(
             environment = _environment(server, config)
             code = await run_in_foreground(command, environment, server.orphans)
             if temporary_data:
-                server.stop_jobs()  # a later server with the kept folder must not resume them
+                server.stop_jobs()  # a later server must not resume them from the kept folder
             jobs, failed = server.jobs_since(begun)
             keep = temporary_data and bool(failed)
         finally:
@@ -172,8 +172,8 @@ async def run_command(
 async def run_in_foreground(command: Sequence[str], environment: dict[str, str], orphans: Orphans) -> int:
     """Run a command in the foreground, pass this process's signals on to it, and reap all orphans.
 
-    Returns the command's exit code. If the command cannot be started, this is 127 or 126. If a signal ended
-    the command, it is 128 plus the number of the signal.
+    Returns the command's exit code: 127 or 126 if the command could not be started, or 128 plus the signal's
+    number if a signal ended it.
     """
     process: asyncio.subprocess.Process | None = None
     early: list[signal.Signals] = []
@@ -182,7 +182,7 @@ async def run_in_foreground(command: Sequence[str], environment: dict[str, str],
         if process is None:
             early.append(number)
         elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():
-            # In the foreground, the terminal itself sends its signals to the command.
+            # When the command is in the foreground, the terminal sends it signals directly.
             _signal(process, number)
 
     with on_signals(_FORWARDED, forward):

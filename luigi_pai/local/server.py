@@ -57,7 +57,7 @@ _CLOSING_SECONDS = 2.0
 
 
 class LocalServer:
-    """An OpenPAI server on this machine. An object must be made and used while an asyncio loop runs.
+    """An OpenPAI server on this machine. Create and use it only while an asyncio loop is running.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
@@ -88,11 +88,11 @@ class LocalServer:
                 self.address = Address(settings.host, sockets[0].getsockname()[1])
                 self._open(sockets, hdfs)
                 on_failure.pop_all()
-        except (OSError, sqlite3.Error) as error:  # such as a full disk, or files of another user
+        except (OSError, sqlite3.Error) as error:  # such as a full disk, or another user's files
             raise ConfigError(f"cannot use the data folder {data}: {_why(error)}") from None
 
     def _open(self, sockets: list[socket.socket], hdfs: ClusterHdfs) -> None:
-        """Open the data folder, serve requests, and resume the jobs of earlier servers."""
+        """Open the data folder, serve requests, and resume earlier servers' jobs."""
         settings = self.settings
         data = settings.data
         self._log = logging.getLogger("luigi_pai.local")
@@ -154,12 +154,12 @@ class LocalServer:
         return len(jobs), [job.name for job in jobs if job.state == "FAILED"]
 
     def stop_jobs(self) -> None:
-        """Stop all jobs that have not ended, in the same way as when a user stops a job."""
+        """Stop all jobs that have not ended, as if a user stopped them."""
         for job in self._store.unfinished_jobs():
             self._launcher.stop(job)
 
     async def close(self) -> None:
-        """Stop serving, end every task, free the data folder."""
+        """Stop serving, end all tasks, and release the data folder."""
         self._server.stop()
         await self._launcher.shut_down()
         with contextlib.suppress(asyncio.TimeoutError):
@@ -178,7 +178,7 @@ def _why(error: OSError | sqlite3.Error) -> str:
 
 
 def _lock(data: Path) -> IO[str]:
-    """Lock a data folder; return the lock file. Closing the file or ending the process unlocks the folder."""
+    """Lock a data folder and return the lock file. Closing the file or ending the process unlocks it."""
     file = (data / "lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,9 +196,9 @@ def _lock(data: Path) -> IO[str]:
 
 
 def _bind(host: str, port: int, last: int | None) -> list[socket.socket]:
-    """Return listening sockets. For port 0, use port ``last`` if it is free; if not, use any free port.
+    """Return listening sockets. For port 0, use port ``last`` if it is free, otherwise any free port.
 
-    ``last`` is the earlier server's port, to which the earlier server's tasks connect if they still run.
+    ``last`` is the earlier server's port. Tasks it started connect to this port if they are still running.
     """
     if port == 0 and last:
         with contextlib.suppress(OSError):
@@ -217,13 +217,13 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class LogLines(logging.Formatter):
-    """Formats records as time and message; escapes control characters, and indents lines of tracebacks."""
+    """Formats records as time and message, escapes control characters, and indents traceback lines."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the lines."""
+        """Return the record's lines."""
         return "\n  ".join(map(_escaped, super().format(record).split("\n")))
 
 

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.records import Job
 
 CONTROL = "/local/"
-"""The prefix of the routes by which tests control the server; no faults are injected into them."""
+"""The prefix of the routes that tests use to control the server; no faults are injected into them."""
 
 FAULTS_PATH = f"{CONTROL}faults"
-"""The path at which the rules are read and changed."""
+"""The path for reading and changing the rules."""
 
 CONTENTS_PATH = f"{CONTROL}contents"
-"""The path at which jobs are listed, and jobs and files are deleted."""
+"""The path for listing jobs, and deleting jobs and files."""
 
 JOB_SCRIPTS_PATH = f"{CONTROL}job-scripts"
-"""The path to which job scripts are posted."""
+"""The path for posting job scripts."""
 
 
 @dataclass

@@ -49,7 +49,7 @@ class Resources:
 
 
 _DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
-"""The capacity of a virtual cluster where nothing else is configured, the same on every machine."""
+"""A virtual cluster's default capacity, the same on every machine."""
 
 
 def virtual_clusters(definitions: Iterable[str]) -> dict[str, Resources]:
@@ -85,7 +85,7 @@ DEFAULT_API = "v2"
 DEFAULT_PORT = 9186
 DEFAULT_USER = "admin"
 FIRST_STORAGE = "nfs1"
-"""The storage that a new data folder has."""
+"""The storage in a new data folder."""
 
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
 PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password

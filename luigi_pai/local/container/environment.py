@@ -21,7 +21,7 @@ CONTAINER_IP = "127.0.0.1"
 """The address of every task."""
 
 MOUNTS_VARIABLE = "LUIGI_PAI_MOUNTS"
-"""Name of the variable with the folder in which a task's storages are; empty if it is the root folder."""
+"""Name of the variable with the folder that contains a task's storages; empty for the root folder."""
 
 _INHERITED = (
     "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR",
@@ -29,7 +29,7 @@ _INHERITED = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 )  # fmt: skip
-"""Variables that a task inherits from the server, besides ``LC_*``; others may contain credentials."""
+"""Variables that a task inherits from the server, with ``LC_*``; others may contain credentials."""
 
 
 def task_environment(start: TaskStart) -> dict[str, str]:

@@ -14,7 +14,7 @@ _FIRST = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TRIES = 2_000
 _FIRST_EPHEMERAL = 32_768
-"""Assumed first port of outgoing connections if /proc does not name it. On macOS it is higher: 49152."""
+"""Assumed first port for outgoing connections if /proc does not say. On macOS, it is higher: 49152."""
 TASK_PORTS = ("http", "ssh")
 """Labels of the ports that every task has."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
 TASK_VARIABLE = "LUIGI_PAI_LOCAL_TASK"
-"""Name of the environment variable that tells every process of a task the task's folder."""
+"""Name of the environment variable that holds the task's folder in all of a task's processes."""
 
 _POLL_SECONDS = 0.1
 _MAX_ROUNDS = 100

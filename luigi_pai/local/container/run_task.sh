@@ -1,5 +1,5 @@
-# Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
-# It takes the signals that end the command, and waits for it, so that the code is always written.
+# Runs one task of `luigi-pai local`: fetches its code, runs its command, and writes its exit code to a file.
+# It catches the signals that end the command and waits for it, so that the exit code is always written.
 trap : HUP INT QUIT TERM
 folder=$1
 max_code_bytes=200000000 # a task with a larger code folder fails, as on OpenPAI 0.7

@@ -220,7 +220,7 @@ _SIGNALS = (130, 131, 132, 134, 135, 136, 137, 139, 141, 143)
 """Exit codes after signals, which are reported unchanged."""
 
 _NOT_FOUND = 127
-"""Bash's exit code for a command that was not found. Only after it is the first pattern searched (220)."""
+"""Bash's exit code for a command that was not found. Only then is the first pattern (220) searched."""
 
 
 def runtime_exit(

@@ -55,7 +55,7 @@ class TaskStart:
 
 
 MakeFiles = Callable[[], "Mapping[str, Path] | None"]
-"""A function that makes a task's files, and returns its mounts, if any, as absolute path -> folder; it may
+"""A function that makes a task's files and returns its mounts, if any, as absolute path -> folder. It may
 raise OSError."""
 
 _TAIL_BYTES = 8192

@@ -103,7 +103,7 @@ class OutsideHdfs(NoHdfs):
 
 
 ClusterHdfs = OwnHdfs | NoHdfs
-"""The HDFS of a server."""
+"""A server's HDFS."""
 
 
 def _make_shared(side: Hdfs) -> None:

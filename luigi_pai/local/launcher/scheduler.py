@@ -188,7 +188,7 @@ class JobQueue:
         return len({*self._jobs, *self._delays, *self._reasons, *self._reported})
 
     def add(self, job: Job) -> None:
-        """Add a job. If it is a gang that can never fit, report that at once, even if other jobs are ahead."""
+        """Add a job. If it is a gang that can never fit, report that at once, even if jobs are ahead."""
         self._jobs[job.id] = job
         never = self._scheduler.never_fits(job.virtual_cluster, _requests(job)) if job.gang else None
         if never is None:

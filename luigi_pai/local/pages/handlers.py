@@ -24,7 +24,7 @@ _POLICY = (
 _AT_MOST = 100
 """Maximum number of jobs or tasks in a table."""
 _TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
-"""The states in the order in which a table sorts tasks; the states that readers look for come first."""
+"""The states in the order that tables sort tasks; the states that readers look for come first."""
 
 
 class _Page(SmallBodyHandler):

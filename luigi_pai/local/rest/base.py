@@ -1,4 +1,4 @@
-"""The base of both REST APIs: dispatch, request limits, checks of bodies, and objects that routes share."""
+"""The base of both REST APIs: dispatch, rate limits, body checks, and objects that routes share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RACE = "Luigi-Pai-Race"  # header: seconds between the two steps of a login; set
 
 @dataclass(frozen=True, kw_only=True)
 class Api(Services):
-    """The objects that routes share: the services of the launcher, and these."""
+    """The objects that routes share: the launcher's services, and the ones below."""
 
     users: Users
     tokens: Tokens
@@ -52,7 +52,7 @@ class Api(Services):
 
 @dataclass(frozen=True)
 class _Route:
-    """A method, a pattern of paths, and the handler."""
+    """A method, a path pattern, and the handler."""
 
     method: str
     pattern: re.Pattern[str]
@@ -60,12 +60,12 @@ class _Route:
 
 
 def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> _Route:
-    """Return a route; ``:word`` in ``path`` matches one segment; the method ``*`` matches every method."""
+    """Return a route. ``:word`` in ``path`` matches one segment; the method ``*`` matches every method."""
     return _Route(method, re.compile(re.sub(r"/:\w+", "/([^/]+)", path) + "/?", re.IGNORECASE), action)
 
 
 def not_allowed(username: str, action: str) -> ApiError:
-    """Return the error for an action that a user has no right to."""
+    """Return the error for an action that a user is not allowed to take."""
     return ApiError(403, "ForbiddenUserError", f"User {username} is not allowed to {action}")
 
 
@@ -73,16 +73,16 @@ _GUEST = "Guest is not allowed to do this operation."
 
 
 class ApiHandler(RestHandler):
-    """Handler of all routes of one API."""
+    """Handler for all of an API's routes."""
 
     routes: ClassVar[Sequence[_Route]] = ()
     invalid_token = _GUEST
     _limit_headers: Mapping[str, str] = MappingProxyType({})
 
     async def _dispatch(self) -> None:
-        """Call the handler of the route like Express, ignoring case and a slash at the end of the path.
+        """Call the route's handler like Express, ignoring case and a trailing slash in the path.
 
-        HEAD is handled as GET without the body. There is no CORS, because pages of other sites are refused.
+        HEAD is handled as GET without the body. There is no CORS, because other sites' pages are rejected.
         """
         method = "GET" if self.request.method == "HEAD" else self.request.method
         path = self.request.path.removeprefix(PREFIX)
@@ -117,19 +117,19 @@ class ApiHandler(RestHandler):
         self.respond(200, {"user": username, "token": token, "admin": user.admin})
 
     async def add_user(self, username: str, password: str, message: str) -> None:
-        """Add a user who may use only virtual cluster ``default``; raises ApiError 409 for a known name."""
+        """Add a user who may only use the ``default`` virtual cluster; raises ApiError 409 if they exist."""
         if not await self.api.users.add(username, password):
             raise ApiError(409, "ConflictUserError", f"User name {username} already exists.")
         self.respond(201, {"message": message})
 
     def set_default_headers(self) -> None:
-        """Set the headers of the request limit here, so that error responses also have these headers."""
+        """Set the rate limit headers here, so that error responses include them too."""
         super().set_default_headers()
         for name, value in self._limit_headers.items():
             self.set_header(name, value)
 
     def count(self, kind: str, key: str) -> None:
-        """Count a request if the server has limits (`RateLimits.count`); above the limit, send 429."""
+        """Count a request if the server has limits (`RateLimits.count`). Above the limit, send 429."""
         if self.api.limits is None:
             return
         self._limit_headers, refused = self.api.limits.count(kind, key)
@@ -148,7 +148,7 @@ class ApiHandler(RestHandler):
         return bearer
 
     def _bearer(self) -> Bearer | None:
-        """Return the user of ``Bearer TOKEN`` or ``Basic USER:APPLICATION_TOKEN``; None if it is invalid."""
+        """Return the user for ``Bearer TOKEN`` or ``Basic USER:APPLICATION_TOKEN``; None if it is invalid."""
         scheme, credentials = self.credentials()
         if scheme == "bearer":
             return self.api.tokens.check(credentials)
@@ -156,22 +156,22 @@ class ApiHandler(RestHandler):
             return None
         try:
             name, _, token = base64.b64decode(credentials).decode().partition(":")
-        except ValueError:  # not base64, or base64 of something that is not UTF-8
+        except ValueError:  # not base64, or not UTF-8 inside
             return None
         bearer = self.api.tokens.check(token)
         return bearer if bearer and bearer.application and bearer.username == name else None
 
     def is_admin(self, bearer: Bearer) -> bool:
-        """Return whether a user is an administrator now, independent of their token."""
+        """Return whether a user is an administrator now, regardless of their token."""
         return self.api.users.is_admin(bearer.username)
 
     def check_owner(self, bearer: Bearer, owner: str, action: str) -> None:
-        """Raise ApiError 403 if a user is neither the owner of the job nor an administrator."""
+        """Raise ApiError 403 if a user is neither the job's owner nor an administrator."""
         if bearer.username != owner and not self.is_admin(bearer):
             raise not_allowed(bearer.username, action)
 
     def find_job(self, name: str, *key: str) -> Job:
-        """Return the job that `Store.job` finds by ``key``; otherwise raise ApiError 404 with ``name``."""
+        """Return the job that `Store.job` finds by ``key``; if none, raise ApiError 404 with ``name``."""
         job = self.api.store.job(*key)
         if job is None:
             raise ApiError(404, "NoJobError", f"Job {name} is not found.")
@@ -179,16 +179,16 @@ class ApiHandler(RestHandler):
 
 
 Rule = str | range | tuple[Any, ...]
-"""The valid values of a field: the pattern of a string, the range of a whole number, or a tuple of values."""
+"""A field's valid values: a pattern for a string, a range for a whole number, or a tuple of values."""
 
 
 def checked_body(
     body: Any, fields: Mapping[str, Rule], optional: Mapping[str, Rule] | None = None
 ) -> dict[str, Any]:
-    """Return the body. It must have all ``fields``, may have ``optional`` fields, and must have no others.
+    """Return the body. It must have all ``fields``, may have ``optional`` fields, and must not have others.
 
     Raises:
-        ApiError: 400 InvalidParametersError, which names every problem but quotes no values.
+        ApiError: 400 InvalidParametersError, which lists every problem but quotes no values.
     """
     given = body if isinstance(body, dict) else {}
     known = {**fields, **(optional or {})}
@@ -205,7 +205,7 @@ def checked_body(
 
 
 def _fits(value: Any, rule: Rule) -> bool:
-    """Return whether a value is valid for a field; numbers may be written as strings."""
+    """Return whether a value is valid for a field. Numbers may be strings."""
     if isinstance(rule, str):
         return isinstance(value, str) and re.fullmatch(rule, value, re.DOTALL) is not None
     if isinstance(rule, range):
@@ -217,10 +217,10 @@ MAX_TASKS = 1000
 """Maximum number of tasks in a job."""
 
 _MAX_PORTS = 1000
-"""Maximum number of ports of a task, not counting ``ssh`` and ``http``, which every task has."""
+"""Maximum number of ports per task, not counting ``ssh`` and ``http``, which every task has."""
 
 MAX_JOB_PORTS = 5000
-"""Maximum number of ports of all tasks of a job together, not counting ``ssh`` and ``http``."""
+"""Maximum number of ports for all tasks in a job together, not counting ``ssh`` and ``http``."""
 
 
 def is_too_large(spec: Mapping[str, Any]) -> bool:
@@ -238,11 +238,11 @@ _WINDOWS = {"call": 60, "list": 60, "submission": 3600}  # seconds
 
 
 class RateLimits:
-    """The request limits of OpenPAI 1.x and LTP, counted as their rest-servers count.
+    """The rate limits of OpenPAI 1.x and LTP, counted as their rest-servers count.
 
-    A window is the minute or hour that a limit is for. On OpenPAI (express-rate-limit 5) windows follow each
-    other from the server's start, the same for all clients. On LTP (express-rate-limit 7) the window of an
-    address or user starts with its first request. Refused requests also count.
+    A window is the minute or hour that a limit applies to. On OpenPAI (express-rate-limit 5), windows follow
+    each other from the server's start and are the same for all clients. On LTP (express-rate-limit 7), each
+    address's or user's window starts with its first request. Rejected requests also count.
 
     Args:
         limits: calls per minute and address, lists per minute and user, submissions per hour and user.
@@ -260,9 +260,9 @@ class RateLimits:
         self._counts: dict[tuple[str, str], tuple[float, int]] = {}  # kind, key -> end of window, count
 
     def count(self, kind: str, key: str) -> tuple[dict[str, str], bool]:
-        """Count a ``call`` of an IP address, or a ``list`` or ``submission`` of a user.
+        """Count a ``call`` from an IP address, or a user's ``list`` or ``submission``.
 
-        Returns the rate limit headers of the response, and whether the request is refused.
+        Returns the response's rate limit headers, and whether to reject the request.
         """
         limit, seconds, now = self._limits[kind], _WINDOWS[kind], self._clock()
         end, count = self._counts.get((kind, key), (now, 0))

@@ -51,11 +51,11 @@ _PORT = {"beginAt": 0, "portNumber": 1}
 
 
 def read_config(body: Any) -> dict[str, Any]:
-    """Return the job config of a body with every default filled in.
+    """Return the job config in a body with every default filled in.
 
     Raises:
-        ApiError: 400 InvalidParametersError if the rest-server itself refuses the config, 400 UnknownError
-            if only the launcher, to which the rest-server sends the config, refuses it.
+        ApiError: 400 InvalidParametersError if the rest-server itself rejects the config, 400 UnknownError
+            if only the launcher, to which the rest-server sends the config, rejects it.
     """
     if not isinstance(body, dict):
         raise ApiError(400, "InvalidParametersError", "the body is not a JSON object")
@@ -76,7 +76,7 @@ def read_config(body: Any) -> dict[str, Any]:
 
 
 def _is_launchers(problem: Problem, body: Mapping[str, Any]) -> bool:
-    """Return whether a problem is a name or number that the rest-server accepts, but the launcher refuses."""
+    """Return whether a problem is a name or number that the rest-server accepts but the launcher rejects."""
     found = _COUNT.fullmatch(problem.path)
     if found is None:
         return problem.path == "jobName" and _NAME.fullmatch(str(body.get("jobName"))) is not None
@@ -84,10 +84,10 @@ def _is_launchers(problem: Problem, body: Mapping[str, Any]) -> bool:
 
 
 def launcher_refuses(name: str, config: Mapping[str, Any]) -> bool:
-    """Return whether the launcher refuses a job because of its name, its roles' names, its ports or its size.
+    """Return whether the launcher rejects a job because of its name, its roles' names, its ports or its size.
 
-    A beginAt such as 8080 is not refused here, because OpenPAI's documents use such values. But the real
-    launcher whose responses were recorded refused 8080.
+    A beginAt such as 8080 is accepted here, because OpenPAI's documentation uses such values, although the
+    real launcher whose responses were recorded rejected 8080.
     """
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME or name in (".", ".."):
         return True
@@ -109,7 +109,7 @@ def _taken(name: str) -> ApiError:
 
 
 class V1Handler(ApiHandler):
-    """The routes under /api of OpenPAI 0.7.1 that this server implements."""
+    """The OpenPAI 0.7.1 routes under /api that this server implements."""
 
     def is_admin(self, bearer: Bearer) -> bool:
         """Return whether the user was an administrator when they logged in."""
@@ -135,7 +135,7 @@ class V1Handler(ApiHandler):
         self.respond(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
     async def _submit(self, name: str | None = None) -> None:
-        """Save a job, then respond that it is accepted. A PUT has its name in the path, checked first."""
+        """Save a job, then respond that it was accepted. A PUT's path has the job's name, checked first."""
         if name is not None and self.api.store.job(name) is not None:
             raise _taken(name)
         username = self.authenticated().username

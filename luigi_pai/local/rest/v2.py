@@ -32,7 +32,7 @@ def _resources(of: Resources) -> dict[str, int]:
 
 
 def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
-    """Return every virtual cluster; percentages are shares of all GPUs, as on the real server."""
+    """Return all virtual clusters. Percentages are shares of all GPUs, as on the real server."""
     all_gpus = scheduler.total.gpu
     shown: dict[str, dict[str, Any]] = {}
     for name, has in scheduler.clusters.items():
@@ -56,12 +56,12 @@ def _storage(name: str) -> dict[str, Any]:
 
 
 class V2Handler(JobHandler):
-    """The routes of OpenPAI 1.8 and LTP 1.5 under /api that this server has."""
+    """The OpenPAI 1.8 and LTP 1.5 routes under /api that this server implements."""
 
     invalid_token = "Your token is invalid."  # noqa: S105 - a message
 
     def body_value(self) -> Any:
-        """Return the body as a string if its content type is ``text/*``; if not, read it like v1."""
+        """Return the body as a string if its content type is ``text/*``; otherwise, read it as in v1."""
         kind = self.request.headers.get("Content-Type", "").strip().lower()
         if self.too_large or not kind.startswith("text/"):
             return super().body_value()
@@ -90,7 +90,7 @@ class V2Handler(JobHandler):
         )
 
     async def _login(self) -> None:
-        """Log in for a week; ``expiration`` must be valid, but has no effect."""
+        """Log in for a week. ``expiration`` must be valid, but has no effect."""
         asked = checked_body(self.body, _LOGIN, _EXPIRATION)
         await self.log_in(asked["username"], asked["password"], _WEEK)
 
@@ -106,7 +106,7 @@ class V2Handler(JobHandler):
         bearer = self.authenticated()
         shown = {**bearer.claims, "admin": self.is_admin(bearer)}
         if self.api.release.private_jobs:
-            shown["vcadmins"] = []  # the virtual clusters that the user administers; only LTP shows them
+            shown["vcadmins"] = []  # virtual clusters that the user administers; only LTP shows them
         self.respond(200, shown)
 
     async def _new_application_token(self) -> None:
@@ -144,7 +144,7 @@ class V2Handler(JobHandler):
         self.respond(200, {"storages": shown})
 
     async def _one_storage(self, name: str) -> None:
-        """Show a storage as NFS of this machine, where a client finds the folder at the same path."""
+        """Show a storage as NFS on this machine, where clients find the folder at the same path."""
         self.authenticated()
         if name not in self.api.storages.names():
             raise ApiError(404, "NoStorageError", f"Storage {name} is not found.")

@@ -1,4 +1,4 @@
-"""The routes of OpenPAI 1.8 and LTP 1.5 for jobs, and the checks of a submitted protocol."""
+"""The OpenPAI 1.8 and LTP 1.5 routes for jobs, and the checks of a submitted protocol."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _JOB = "/api/v2/jobs/:name"
 _TASK = f"{_JOB}/attempts/:number/taskRoles/:role/taskIndex/:index/attempts"
 
 _NOT_A_PROTOCOL = "[object Object]"
-"""The string that the real server passes to its YAML reader if the body is not a string."""
+"""The string that the real server passes to its YAML parser if the body is not a string."""
 
 
 class JobHandler(ApiHandler):
@@ -53,7 +53,7 @@ class JobHandler(ApiHandler):
         return self.find_job(name, job_name, user)
 
     def _attempt(self, job: Job, number: str, missing: str) -> ShownAttempt:
-        """Return attempt ``number``, from 0; otherwise raise ApiError 404 with the message ``missing``."""
+        """Return attempt ``number``, from 0. If it does not exist, raise ApiError 404 with ``missing``."""
         wanted = whole_number(number)
         shown = None if wanted is None else numbered_attempt(job, wanted, self.api.store)
         if shown is None:
@@ -61,7 +61,7 @@ class JobHandler(ApiHandler):
         return shown
 
     def _looked_up(self, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
-        """Return a job that the caller may see, and attempt ``number``, by default the latest attempt."""
+        """Return a job that the caller may see, and its attempt ``number`` (default: the latest)."""
         bearer, release = self.authenticated(), self.api.release
         try:
             job = self._found(name)
@@ -89,9 +89,9 @@ class JobHandler(ApiHandler):
         self.respond_json(rows)
 
     async def _submit(self) -> None:
-        """Save a job, then respond that it is accepted.
+        """Save a job, then respond that it was accepted.
 
-        A thread parses the protocol, because a large one takes seconds, and other requests must not wait.
+        A thread parses the protocol, because a large one takes seconds and must not block other requests.
         """
         user = self.authenticated().username
         self.count("submission", user)
@@ -144,7 +144,7 @@ class JobHandler(ApiHandler):
     def _task(
         self, name: str, number: str, role: str, index: str
     ) -> tuple[Job, ShownAttempt, Sequence[Task]]:
-        """Return the job, the job attempt and all tries (latest first) of the task that a path identifies."""
+        """Return the job, the job attempt, and all tries (latest first) of the task identified by a path."""
         job = self._found(name)
         missing = f"Job attempt not found in job {name} with jobAttemptIndex {number}"
         shown = self._attempt(job, number, missing)
@@ -185,7 +185,7 @@ class JobHandler(ApiHandler):
         self.respond(200, {"totalCount": len(events), "data": [event_row(job, row) for row in events]})
 
     def _tagged(self, name: str, doing: str) -> tuple[Job, str]:
-        """Return a job, and the tag in the body; raise ApiError 403 if the user may not change the job."""
+        """Return a job and the tag in the body. Raise ApiError 403 if the user may not change the job."""
         bearer = self.authenticated()
         tag = checked_body(self.body, {"value": ".+"})["value"]
         self.check_owner(bearer, name.partition("~")[0], f"{doing} job {name}.")
@@ -226,11 +226,11 @@ class JobHandler(ApiHandler):
 def _with_storages(
     extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a protocol's extras, in which ``storages`` has only the name and mount path of each storage.
+    """Return a protocol's extras, with ``storages`` reduced to each storage's name and mount path.
 
     Items without a name are left out. The server takes ``share`` and ``readOnly`` from its own
-    configuration, not from the job. ``known`` has the names of all storages, ``defaults`` the names of the
-    storages that a job with an empty list gets.
+    configuration, not from the job. ``known`` lists the names of all storages, ``defaults`` the names of
+    those that a job gets if its list is empty.
 
     Raises:
         ApiError: 404 for a storage that does not exist.
@@ -252,7 +252,7 @@ def read_protocol(body: str, release: Release) -> dict[str, Any]:
     """Return the job protocol in a body.
 
     Raises:
-        ApiError: 500 if the YAML is invalid, if a command cannot be rendered, or if a task role has no
+        ApiError: 500 if the YAML is invalid, a command cannot be rendered, or a task role has no
             ``instances``; 400 if the protocol is invalid in another way.
     """
     try:
@@ -280,7 +280,7 @@ def _failure(error: SpecError) -> ApiError:
 
 
 def _virtual_cluster(document: Mapping[str, Any]) -> Any:
-    """Return a protocol's virtual cluster, by default ``default``. The schema allows any type of value."""
+    """Return a protocol's virtual cluster, by default ``default``. The schema allows values of any type."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
     return "default" if chosen is None else chosen
 
@@ -291,8 +291,8 @@ def _spec(
     """Return the launcher's spec of a protocol; ``storages`` and ``defaults`` are as in `_with_storages`.
 
     Raises:
-        ApiError: 404 if a storage does not exist; 500 if a command cannot be rendered, or if the extras have
-            a shape on which the real server fails; 400 if there are more tasks or ports than allowed here.
+        ApiError: 404 if a storage does not exist; 500 if a command cannot be rendered, or the extras have a
+            structure on which the real server fails; 400 if there are more tasks or ports than allowed here.
     """
     try:
         extras = _with_storages(document.get("extras") or {}, storages, defaults)
@@ -309,6 +309,6 @@ def _spec(
 
 
 def _shown_config(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a protocol as GET config returns it; its secrets and credentials of registries are masked."""
+    """Return a protocol as GET config returns it, with secrets and registry credentials masked."""
     shown = masked(document)
     return {**shown, "secrets": MASK} if "secrets" in shown else shown

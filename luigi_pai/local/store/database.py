@@ -1,7 +1,7 @@
-"""The SQLite file of the server: its tables and transactions.
+"""The server's SQLite file: its tables and transactions.
 
-Every change is committed before the caller continues, so no response confirms a change that a crash of the
-server could undo. There is one connection, which only the event loop's thread uses.
+Every change is committed before the caller continues, so no response confirms a change that a server crash
+could undo. There is one connection, which only the event loop's thread uses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 VERSION = 4
-"""PRAGMA user_version of the files that this module reads and writes."""
+"""PRAGMA user_version in the files that this module reads and writes."""
 
 _TABLES = Path(__file__).with_name("tables.sql")
 _UNIQUE = {"v1": "(name)", "v2": "(username, name)", "ltp": "(username, name)"}
@@ -28,7 +28,7 @@ _UNIQUE = {"v1": "(name)", "v2": "(username, name)", "ltp": "(username, name)"}
 
 
 def _is_new(db: sqlite3.Connection, path: Path, api: str) -> bool:
-    """Return whether the file has no tables yet; ConfigError if its tables have another version or API."""
+    """Return whether the file has no tables yet. Raise ConfigError for tables of another version or API."""
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found == VERSION:
         its_api = db.execute("SELECT value FROM about WHERE key = 'api'").fetchone()[0]
@@ -48,7 +48,7 @@ def _is_new(db: sqlite3.Connection, path: Path, api: str) -> bool:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Commit the changes of this ``with`` block together; if it raises an error, undo all of them."""
+    """Commit all changes in this ``with`` block together, or undo them all if the block raises an error."""
     db.execute("BEGIN IMMEDIATE")
     with db:  # commits; if the block or the commit fails, rolls back
         yield
@@ -60,15 +60,15 @@ def now_ms() -> int:
 
 
 class Database:
-    """The SQLite file of an API's jobs. If the file is new, the tables are created in it.
+    """The SQLite file with an API's jobs. Tables are created in a new file.
 
-    SQLite overwrites deleted secrets with zeros (``secure_delete``), but until the next checkpoint the file
-    still contains the secrets. A committed change survives any end of this process. It survives a failure of
-    the machine only if a checkpoint has followed, or if the change was committed within `durably`.
+    SQLite overwrites deleted secrets with zeros (``secure_delete``), but the file still contains the secrets
+    until the next checkpoint. A committed change survives however this process ends. It survives a machine
+    failure only if a checkpoint followed, or if it was committed within `durably`.
 
     Raises:
-        ConfigError: the file is damaged, is not an SQLite file, has another version of the tables, or has the
-            jobs of another API.
+        ConfigError: the file is damaged, is not an SQLite file, has tables of another version, or has another
+            API's jobs.
     """
 
     def __init__(self, path: Path, api: str) -> None:
@@ -99,7 +99,7 @@ class Database:
         self._empty_log()
 
     def close(self) -> None:
-        """Close the file; no other method may be called afterwards."""
+        """Close the file. Call no other method afterwards."""
         self._connection.close()
 
     def execute(self, sql: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
@@ -111,13 +111,13 @@ class Database:
         return self.execute(sql, values).fetchall()
 
     def insert(self, table: str, **values: Any) -> int:
-        """Insert values by column into a table, and return the number of the row."""
+        """Insert values by column into a table, and return the row's number."""
         columns, marks = ", ".join(values), ", ".join("?" * len(values))
         sql = f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - constants
         return int(self.execute(sql, values.values()).lastrowid or 0)
 
     def _update(self, table: str, key: str, record: Any, columns: str) -> None:
-        """Save attributes of a record in the columns of the same names, in the row that has its ``key``."""
+        """Save a record's attributes to the columns with the same names, in the row with its ``key``."""
         names = columns.split()
         setters = ", ".join(f"{name} = ?" for name in names)
         sql = f"UPDATE {table} SET {setters} WHERE {key} = ?"  # noqa: S608 - constants
@@ -125,12 +125,12 @@ class Database:
 
     @contextmanager
     def changing(self, *records: Any) -> Iterator[None]:
-        """Commit the changes of this ``with`` block together; if the block raises an error, undo all.
+        """Commit all changes in this ``with`` block together, or undo them all if it raises an error.
 
-        Such a block within another such block belongs to the transaction of the outer block.
+        A nested block belongs to the outer block's transaction.
 
         Args:
-            *records: objects whose attributes get their old values back if the block raises an error.
+            *records: objects whose attributes are restored if the block raises an error.
         """
         before = [(record, vars(record).copy()) for record in records]
         try:
@@ -147,15 +147,15 @@ class Database:
             raise
 
     def _empty_log(self) -> None:
-        """Empty the write-ahead log to remove deleted secrets. If this fails, the next change retries it."""
-        self.execute("PRAGMA busy_timeout = 0")  # do not wait for a program that reads the file
+        """Empty the write-ahead log to remove deleted secrets. If this fails, the next change tries again."""
+        self.execute("PRAGMA busy_timeout = 0")  # do not wait for programs that are reading the file
         with contextlib.suppress(sqlite3.OperationalError):
             self._secrets_in_log = bool(self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
         self.execute("PRAGMA busy_timeout = 5000")
 
     @contextmanager
     def durably(self) -> Iterator[None]:
-        """Flush the commits of this ``with`` block to disk. Inside an open transaction, do nothing."""
+        """Flush this ``with`` block's commits to disk. Inside an open transaction, do nothing."""
         if self._connection.in_transaction:
             yield
             return

@@ -1,4 +1,4 @@
-"""Jobs, their attempts and their tasks, as rows of the database."""
+"""Jobs, their attempts and their tasks, as database rows."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _SLIM_JOB = "SELECT *, '' AS config_json, '' AS spec_json FROM jobs"
 
 
 class NameTaken(Exception):
-    """A job of this name exists already."""
+    """A job with this name already exists."""
 
 
 class Store(Database):
-    """The database of a data folder.
+    """A data folder's database.
 
     Args:
         path: the SQLite file.
-        api: the API whose jobs the file has, which is ``v1``, ``v2`` or ``ltp``.
+        api: the API whose jobs the file contains: ``v1``, ``v2`` or ``ltp``.
 
     Attributes:
         release: the release that runs the jobs.
-        cluster_timestamp: when the file was made, in ms since 1970 UTC. YARN's application ids contain it.
-        job_changed: called with the id of a job whose entry in the API's job lists has changed.
+        cluster_timestamp: when the file was created, in ms since 1970 UTC. YARN's application ids contain it.
+        job_changed: called with a job's id when its entry in the API's job lists changes.
     """
 
     def __init__(self, path: Path, api: str = DEFAULT_API) -> None:
@@ -62,7 +62,7 @@ class Store(Database):
         spec: dict[str, Any],
         secrets: Any = None,
     ) -> Job:
-        """Save a new job, whose state is WAITING.
+        """Save a new job in the state WAITING.
 
         Args:
             name: the job's name.
@@ -73,7 +73,7 @@ class Store(Database):
             secrets: the values of a v2 job's ``$secrets``; they are deleted when the job ends.
 
         Raises:
-            NameTaken: a job (on v2, a job of this user) has the name already.
+            NameTaken: a job (on v2, one of this user's jobs) already has the name.
         """
         try:
             with self.durably(), self.changing():
@@ -98,7 +98,7 @@ class Store(Database):
         return self.whole_jobs("id = ?", job_id)[0]
 
     def whole_jobs(self, where: str, *values: Any) -> list[Job]:
-        """Return the jobs that fulfil a condition, with their configs and specs."""
+        """Return the jobs that meet a condition, with their configs and specs."""
         return [self._job(row) for row in self.rows(f"{_WHOLE_JOB} WHERE {where}", values)]
 
     def _job(self, row: sqlite3.Row) -> Job:
@@ -108,48 +108,48 @@ class Store(Database):
         return Job(**values, release=self.release)
 
     def job(self, name: str, username: str | None = None) -> Job | None:
-        """Return the job of this name, or None; a v2 job is identified by its user and its name."""
+        """Return the job with this name, or None. A v2 job is identified by its user and name."""
         named = [name] if username is None else [name, username]
         where = " AND ".join(("NOT deleted", "name = ?", "username = ?")[: len(named) + 1])
         found = self.whole_jobs(where, *named)
         return next(iter(found), None)
 
     def job_ids(self, username: str | None = None) -> list[int]:
-        """Return the ids of all jobs or, with ``username``, of this user's jobs, newest first."""
+        """Return the ids of all jobs or, with ``username``, of that user's jobs, newest first."""
         where = "WHERE ifnull(?, username) = username AND NOT deleted"
         return self.select_ids(f"{where} {_NEWEST_FIRST}", [username])
 
     def select_jobs(self, clauses: str, values: Iterable[Any]) -> list[Job]:
-        """Return the jobs that the clauses of a SELECT pick, without their configs and specs."""
+        """Return the jobs matching a SELECT's clauses, without their configs and specs."""
         return [self._job(row) for row in self.rows(f"{_SLIM_JOB} {clauses}", values)]
 
     def select_ids(self, clauses: str, values: Iterable[Any]) -> list[int]:
-        """Return the ids of the jobs that the clauses of a SELECT pick."""
+        """Return the ids of the jobs matching a SELECT's clauses."""
         sql = f"SELECT id FROM jobs {clauses}"  # noqa: S608 - the clauses are constants of this package
         return [row[0] for row in self.rows(sql, values)]
 
     def secrets(self, job: Job) -> dict[str, Any]:
-        """Return the secrets of a job that has not ended."""
+        """Return an unfinished job's secrets."""
         rows = self.rows("SELECT value FROM secrets WHERE job_id = ?", (job.id,))
         secrets: dict[str, Any] = json.loads(rows[0]["value"]) if rows else {}
         return secrets
 
     def delete_secrets(self, job: Job) -> None:
-        """Remove the secrets of a job that has ended."""
+        """Remove an ended job's secrets."""
         deleted = self.execute("DELETE FROM secrets WHERE job_id = ?", (job.id,))
         self._secrets_in_log = self._secrets_in_log or deleted.rowcount > 0
 
     def unfinished_jobs(self) -> list[Job]:
-        """Return the jobs that have not ended or are marked as deleted, in the order of their submission."""
+        """Return the jobs that have not ended or are marked as deleted, in the order of submission."""
         return self.whole_jobs("sub_state <> 'FRAMEWORK_COMPLETED' OR deleted ORDER BY id")
 
     def save_job(self, job: Job) -> None:
-        """Save the columns of a job that may change."""
+        """Save those of a job's columns that may change."""
         self._update("jobs", "id", job, _CHANGING)
         self.job_changed(job.id)
 
     def purge_job(self, job: Job) -> None:
-        """Delete the rows of a job, its attempts and its tasks."""
+        """Delete the rows for a job, its attempts and its tasks."""
         self.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
         self.job_changed(job.id)
 
@@ -164,12 +164,12 @@ class Store(Database):
         return found
 
     def add_tag(self, job: Job, tag: str) -> None:
-        """Add a tag to a job; if the job has the tag already, change nothing."""
+        """Add a tag to a job, unless the job already has it."""
         self.execute("INSERT OR IGNORE INTO tags VALUES (?, ?)", (job.id, tag))
         self.job_changed(job.id)
 
     def remove_tag(self, job: Job, tag: str) -> bool:
-        """Remove a tag from a job; False if the job does not have it."""
+        """Remove a tag from a job; return False if the job does not have it."""
         removed = self.execute("DELETE FROM tags WHERE job_id = ? AND name = ?", (job.id, tag))
         self.job_changed(job.id)
         return removed.rowcount > 0
@@ -177,9 +177,9 @@ class Store(Database):
     def record_event(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
     ) -> None:
-        """Record an event; if the job's release has no events, do nothing.
+        """Record an event. If the job's release has no events, do nothing.
 
-        ``reason`` is a word, ``message`` is a sentence. An event of a task has the task's ``container_id``.
+        ``reason`` is one word, ``message`` a sentence. A task's event has the task's ``container_id``.
         """
         if job.release.has_events:
             kind = "Warning" if warning else "Normal"
@@ -187,7 +187,7 @@ class Store(Database):
             self.insert("events", **row, message=message, at=now_ms())
 
     def events(self, job: Job) -> list[sqlite3.Row]:
-        """Return the events of a job, the latest first, each with the role and index of its task, if any."""
+        """Return a job's events, latest first, each with its task's role and index, if any."""
         return self.rows(
             "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"
             " WHERE events.job_id = ? ORDER BY events.id DESC",
@@ -197,7 +197,7 @@ class Store(Database):
     # attempts and tasks
 
     def add_attempt(self, job: Job) -> Attempt:
-        """Save the next attempt of a job, launched now."""
+        """Save a job's next attempt, launched now."""
         last = self.last_attempt(job)
         number = 1 if last is None else last.number + 1
         launched = now_ms()
@@ -205,11 +205,11 @@ class Store(Database):
         return Attempt(attempt_id, job.id, number, launched)
 
     def last_attempt(self, job: Job) -> Attempt | None:
-        """Return the newest attempt of a job, or None before the first."""
+        """Return a job's newest attempt; None before the first."""
         return next(iter(self._attempts("job_id = ? ORDER BY id DESC LIMIT 1", job.id)), None)
 
     def attempt(self, job: Job, number: int) -> Attempt | None:
-        """Return an attempt of a job by its number, 1 for the first; None if there is no such attempt."""
+        """Return a job's attempt by its number, from 1; None if there is no such attempt."""
         return next(iter(self._attempts("job_id = ? AND number = ?", job.id, number)), None)
 
     def _attempts(self, where: str, *values: int) -> list[Attempt]:
@@ -217,17 +217,17 @@ class Store(Database):
         return [Attempt(**{**dict(row), "interrupted": bool(row["interrupted"])}) for row in rows]
 
     def end_attempt(self, attempt: Attempt) -> None:
-        """Save that an attempt has ended now, with its exit code and trigger."""
+        """Record that an attempt ended now, with its exit code and trigger."""
         attempt.completed = now_ms()
         self._update("attempts", "id", attempt, _ENDING)
 
     def interrupt_attempt(self, attempt: Attempt) -> None:
-        """Save that an attempt is being ended because the server is shut down."""
+        """Record that an attempt is being ended because the server is shutting down."""
         attempt.interrupted = True
         self.execute("UPDATE attempts SET interrupted = 1 WHERE id = ?", (attempt.id,))
 
     def add_task(self, task: Task) -> None:
-        """Save a task whose process is about to be started."""
+        """Save a task whose process is about to start."""
         values = {column: getattr(task, column) for column in _NEW_TASK}
         self.insert("tasks", **values, task_index=task.index, ports=json.dumps(task.ports))
 
@@ -236,7 +236,7 @@ class Store(Database):
         self._update("tasks", "container_id", task, _RUNNING)
 
     def tasks(self, attempt: Attempt) -> list[Task]:
-        """Return the tasks of a job attempt, each at its latest try, in the order of roles and indexes."""
+        """Return a job attempt's tasks, each at its latest try, in the order of roles and indexes."""
         latest = (
             "JOIN (SELECT MIN(rowid) AS first, MAX(rowid) AS latest FROM tasks"
             " WHERE attempt_id = ? GROUP BY role, task_index) ON tasks.rowid = latest ORDER BY first"
@@ -244,12 +244,12 @@ class Store(Database):
         return self._tasks(latest, attempt.id)
 
     def tries(self, task: Task) -> list[Task]:
-        """Return every attempt of a task, the latest first."""
+        """Return all of a task's attempts, latest first."""
         where = "WHERE attempt_id = ? AND role = ? AND task_index = ? ORDER BY number DESC"
         return self._tasks(where, task.attempt_id, task.role, task.index)
 
     def task(self, container_id: str) -> Task | None:
-        """Return the task of a container, or None."""
+        """Return a container's task, or None."""
         return next(iter(self._tasks("WHERE container_id = ?", container_id)), None)
 
     def _tasks(self, clauses: str, *values: int | str) -> list[Task]:

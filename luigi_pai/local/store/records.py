@@ -1,4 +1,4 @@
-"""The records of users, jobs, attempts and tasks, and the names and UIDs that 1.x gives them."""
+"""Records for users, jobs, attempts and tasks, and the names and UIDs that 1.x gives them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from luigi_pai.local.releases import Release
 
 WAITING, RUNNING, COMPLETED = "FRAMEWORK_WAITING", "APPLICATION_RUNNING", "FRAMEWORK_COMPLETED"
-"""Sub-states of a job: no attempt runs, an attempt runs, it has ended."""
+"""A job's sub-states: no attempt is running, an attempt is running, the job has ended."""
 
 COMPLETING = "APPLICATION_COMPLETED"
-"""Sub-state of a job whose tasks have ended: on 0.10 to 0.14, for minutes, with the state WAITING."""
+"""Sub-state of a job whose tasks have ended; on 0.10 to 0.14, it lasts minutes, with the state WAITING."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class User:
 
     Attributes:
         password: a salted hash.
-        admin: whether the user is an administrator; other users may use no virtual cluster but ``default``.
+        admin: whether the user is an administrator; others may only use the ``default`` virtual cluster.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Job:
         spec_json: the job config with all defaults; for a v2 job, the result of `protocol_spec.job_spec`.
         release: the release that runs the job.
         launched: when its first attempt started.
-        sub_state: one of the constants of this module.
+        sub_state: one of this module's constants.
         retries: number of attempts after the first, for any reason.
-        counted_retries: number of the retries that count towards retryCount.
+        counted_retries: number of retries that count towards retryCount.
     """
 
     id: int
@@ -88,7 +88,7 @@ class Job:
 
     @cached_property
     def task_name(self) -> str:
-        """The name that its task has: a job that was converted for v2 has this name as its description."""
+        """The task's name for the job, which a job converted for v2 has as its description."""
         given = self.config.get("description")
         return given if isinstance(given, str) and v2_name(given) == self.name else self.name
 
@@ -105,12 +105,12 @@ class Job:
 
     @property
     def gang(self) -> bool:
-        """Whether the job's tasks all start together, so that no task is retried without the others."""
+        """Whether the job's tasks all start together, so no task is retried without the others."""
         return bool(self.spec["gang"])
 
     @cached_property
     def roles(self) -> list[dict[str, Any]]:
-        """The task roles that run. Of roles with one name, OpenPAI 0.7 silently drops all but the last."""
+        """The task roles that run. If roles share a name, OpenPAI 0.7 silently drops all but the last."""
         return list({role["name"]: role for role in self.spec["taskRoles"]}.values())
 
 
@@ -120,9 +120,9 @@ class Attempt:
 
     Attributes:
         number: the attempt's number within the job, from 1.
-        interrupted: whether the server ends it to shut down; if so, the exit codes of its tasks do not count.
+        interrupted: whether the server ends it to shut down; if so, its tasks' exit codes do not count.
         trigger_role, trigger_index: the task that decided the outcome.
-        trigger_message: the rule by which that task decided the outcome.
+        trigger_message: the rule by which that task decided it.
     """
 
     id: int
@@ -137,7 +137,7 @@ class Attempt:
     trigger_message: str | None = None
 
     def application_id(self, cluster_timestamp: int) -> str:
-        """Return the attempt's id in the form of YARN's application ids."""
+        """Return the attempt's id in the format of YARN's application ids."""
         return f"application_{cluster_timestamp}_{self.id:04d}"
 
 
@@ -148,14 +148,14 @@ class Task:
     Attributes:
         folder: where its files are, relative to the jobs folder.
         ports: the reserved ports by label.
-        gpus: the numbers of its GPUs in the form of CUDA_VISIBLE_DEVICES, such as ``0,2``.
+        gpus: its GPUs' numbers in the format of CUDA_VISIBLE_DEVICES, such as ``0,2``.
         pid: id of the process that runs it; its process group and session have the same id.
-        pid_started: when that process started, as `processes.started` returns it.
-        exit_code: the task's exit code; for a v2 job, the code to which the runtime translates it.
-        exit_info: the runtime's report on a failure, as JSON (v2).
-        number: number of this attempt of the instance, 0 for the first. Only a job without gang allocation
-            retries one task without the others.
-        counted_retries: number of the retries so far that count towards taskRetryCount.
+        pid_started: when that process started, as returned by `processes.started`.
+        exit_code: the task's exit code; for a v2 job, as translated by the runtime.
+        exit_info: the runtime's failure report, as JSON (v2).
+        number: number of this attempt of the instance, from 0. Only jobs without gang allocation retry one
+            task without the others.
+        counted_retries: number of retries so far that count towards taskRetryCount.
     """
 
     container_id: str
@@ -181,10 +181,10 @@ class Task:
 
 
 def framework_name(job: Job) -> str:
-    """Return the name that the launcher uses for a job, which is a hash of ``USER~NAME``."""
+    """Return the launcher's name for a job, which is a hash of ``USER~NAME``."""
     return hashlib.md5(job.full_name.encode(), usedforsecurity=False).hexdigest()
 
 
 def object_uid(*words: object) -> str:
-    """Return the UID of an object of the launcher. It is made from words that identify the object."""
+    """Return the UID of one of the launcher's objects, derived from words that identify the object."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(map(str, words))))

@@ -1,4 +1,4 @@
--- Large texts are in a separate table (job_texts), so that a query for a list of jobs does not read them.
+-- Large texts are in a separate table (job_texts), so that queries for job lists do not read them.
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE users (name TEXT PRIMARY KEY, password TEXT NOT NULL, admin INTEGER NOT NULL);
 CREATE TABLE tokens (token TEXT PRIMARY KEY, username TEXT NOT NULL, ends INTEGER);

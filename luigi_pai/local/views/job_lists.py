@@ -1,6 +1,6 @@
 """Lists of jobs: GET /api/v2/jobs (filters, order, pages) translated to SQL, and the rows as JSON.
 
-The JSON of a row is cached until its job changes.
+A row's JSON is cached until its job changes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from luigi_pai.local.releases import Release
     from luigi_pai.local.store.jobs import Store
 
-MOST_KEPT = 50_000  # maximum number of cached rows (about 600 bytes each); with more, the cache is emptied
+MOST_KEPT = 50_000  # maximum number of cached rows (about 600 bytes each); beyond it, the cache is emptied
 
 
 class JobRows:
-    """A cache of the rows of job lists, which has the JSON of each row by the job's id.
+    """A cache of job list rows: each row's JSON by job id.
 
-    Most of the jobs have ended, and the row of such a job changes only if its tags do. So a list of 10,000
-    jobs takes only some milliseconds, in which SQL returns the ids, and the cached rows are joined.
+    Most jobs have ended, and an ended job's row only changes if its tags do. A list of 10,000 jobs therefore
+    takes only a few milliseconds: SQL returns the ids, and the cached rows are joined.
     """
 
     def __init__(self, store: Store) -> None:
@@ -36,7 +36,7 @@ class JobRows:
         store.job_changed = lambda job_id: self._rows.pop(job_id, None)
 
     def as_json(self, ids: Sequence[int]) -> str:
-        """Return the rows of jobs as a JSON array in the format of the API."""
+        """Return jobs' rows as a JSON array in the API's format."""
         missing = [job_id for job_id in ids if job_id not in self._rows]
         if missing:
             self._write(missing)
@@ -69,7 +69,7 @@ _ORDERS = {
 
 
 class JobSearch:
-    """The jobs that a URL's query selects in the virtual clusters ``clusters``; if it is None, in all.
+    """Jobs matching a URL query, restricted to the virtual clusters in ``clusters`` (None means all).
 
     Raises:
         ApiError: 500 for an invalid number, 400 for a limit above 50000, as on the real server.

@@ -1,4 +1,4 @@
-"""Task logs over HTTP, as plain text: complete or in part, also while they grow."""
+"""Task logs over HTTP, as plain text: complete or in part, even while they grow."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stder
 
 
 def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[str, str]]:
-    """Return names and paths of the logs of a v2 task; with ``tail``, a path serves only the last 16 KiB.
+    """Return the names and paths of a v2 task's logs; with ``tail``, paths serve only the last 16 KiB.
 
-    The paths carry a token that is valid for 12 to 24 hours. With it, anyone can read the logs of this task,
-    and nothing else.
+    The paths contain a token that is valid for 12 to 24 hours. With it, anyone can read this task's logs, and
+    nothing else.
     """
     query = {
         "username": job.username,
@@ -56,27 +56,27 @@ def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[st
 
 class _Log(SmallBodyHandler):
     def files(self, container_id: str) -> TaskFiles:
-        """Return the files of a task; raises HTTPError 404 if there is no such task."""
+        """Return a task's files; raises HTTPError 404 if there is no such task."""
         task = self.api.store.task(container_id)
         if task is None:
             raise HTTPError(404)
         return self.api.folders.task_files(task.folder)
 
     def set_log_headers(self) -> None:
-        """Set the headers. The log is plain text, and must not be cached, because it may grow."""
+        """Set headers: the log is plain text, and must not be cached because it may grow."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
 
     async def send(self, path: Path, start: int, end: int | None) -> None:
-        """Send bytes of a file, if it exists; ``start`` and ``end`` mean the same as in a Python slice."""
+        """Send bytes from a file, if it exists; ``start`` and ``end`` work as in a Python slice."""
         with ExitStack() as opened:
             files, lengths = _opened([path], opened)
             await self._send(files, lengths, range(sum(lengths))[start:end])
 
     async def send_range(self, paths: Sequence[Path], asked: str) -> None:
-        """Send the range that a Range header asks for.
+        """Send the range that a Range header requests.
 
-        If the header is invalid or the log is empty, send the whole log. If the range has no bytes, send 416.
+        If the header is invalid or the log is empty, send the whole log. If the range is empty, send 416.
         """
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
@@ -92,7 +92,7 @@ class _Log(SmallBodyHandler):
             await self._send(files, lengths, part)
 
     async def _send(self, files: Sequence[BinaryIO], lengths: Sequence[int], part: range) -> None:
-        """Send a part of the joined files in chunks, without bytes appended after ``lengths`` were read."""
+        """Send part of the joined files in chunks, without bytes appended after ``lengths`` was read."""
         before = 0
         for file, length in zip(files, lengths, strict=True):
             start, end = max(0, part.start - before), min(length, part.stop - before)
@@ -111,13 +111,13 @@ class _Log(SmallBodyHandler):
 
 
 class LogPage(_Log):
-    """The output of a task, at the URL that 0.7.1 has for it; job pages of all releases use this URL."""
+    """A task's output, at the URL that 0.7.1 uses; all releases' job pages use this URL."""
 
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send the part that the Range header or, as on YARN, the query's ``start`` and ``end`` select.
+        """Send the part selected by the Range header or, as on YARN, by ``start`` and ``end`` in the query.
 
         A negative ``start`` counts from the end. If the URL has a ``stream``, the default ``start`` is -4096.
-        For a URL without a ``stream``, send stdout, then stderr, and ignore a Range header.
+        Without a ``stream``, send stdout, then stderr, and ignore any Range header.
         """
         folder = self.files(container_id).folder
         start, end = self._number("start"), self._number("end")
@@ -142,12 +142,12 @@ class LogPage(_Log):
 
 
 class LogFile(_Log):
-    """A log at the URL of `log_locations`. It is served as nginx serves a file, although the log may grow."""
+    """A log at a URL from `log_locations`. It is served as nginx serves files, although it may grow."""
 
     async def get(self, name: str) -> None:
-        """Send the whole log as it is now, its requested range or, with ``tail-mode``, its last 16 KiB.
+        """Send the whole log as it is now, the requested range or, with ``tail-mode``, the last 16 KiB.
 
-        ``user-all`` is stdout followed by stderr, because nothing records in which order they were written.
+        ``user-all`` is stdout followed by stderr, because nothing records the order they were written in.
         """
         container_id = self.get_query_argument("pod-uid", "")
         if self.api.tokens.opened_log(self.get_query_argument("token", "")) != container_id:
@@ -156,20 +156,20 @@ class LogFile(_Log):
             raise HTTPError(404)
         paths = [self.files(container_id).folder / stream for stream in _FILES[name]]
         self.set_log_headers()
-        # logs have no ETag or Last-Modified, so that If-Range cannot match, and the whole log is sent
+        # logs have no ETag or Last-Modified, so If-Range cannot match: send the whole log
         asked = "" if "If-Range" in self.request.headers else self.request.headers.get("Range", "")
         is_tail = self.get_query_argument("tail-mode", "") == "true"
         await self.send_range(paths, _TAIL if is_tail else asked)
 
 
 def _opened(paths: Sequence[Path], opened: ExitStack) -> tuple[list[BinaryIO], list[int]]:
-    """Open the existing files, and return them with their current lengths."""
+    """Open the files that exist, and return them with their current lengths."""
     files: list[BinaryIO] = [opened.enter_context(path.open("rb")) for path in paths if path.exists()]
     return files, [os.fstat(file.fileno()).st_size for file in files]
 
 
 def _range(asked: str, length: int) -> range | None:
-    """Return the range of a Range header, up to ``length``; None if it is invalid or has several ranges."""
+    """Return a Range header's range, up to ``length``; None if it is invalid or has several ranges."""
     ends = _RANGE.fullmatch(asked)
     if ends is None:
         return None

@@ -24,7 +24,7 @@ _STATUS = "name username state subState executionType retries createdTime comple
 
 
 def job_facts(job: Job) -> dict[str, Any]:
-    """Return the fields of a job that both APIs have, by their common names, and its sub-state on v1."""
+    """Return the job fields common to both APIs, by their common names, and the job's v1 sub-state."""
     return {
         "name": job.name,
         "username": job.username,
@@ -40,20 +40,20 @@ def job_facts(job: Job) -> dict[str, Any]:
 
 
 def chosen(facts: Mapping[str, Any], names: str) -> dict[str, Any]:
-    """Return the facts of these names, with spaces between them, in this order."""
+    """Return the facts with the given names (separated by spaces), in that order."""
     return {name: facts[name] for name in names.split()}
 
 
 def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a job as the list shows it; jobs of v1 have no tags."""
+    """Return a job as the list shows it. v1 jobs have no tags."""
     return job_facts(job)
 
 
 def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) -> dict[str, Any]:
     """Return a job as GET /jobs/NAME shows it.
 
-    ``waits_for`` is the reason why a WAITING job waits. It is shown as the diagnostics of the job. (A real
-    0.7.1 shows null as the diagnostics of a job that has not ended.)
+    ``waits_for`` is why a WAITING job waits. It is shown as the job's diagnostics. (A real 0.7.1 shows null
+    as the diagnostics until the job has ended.)
     """
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
@@ -72,7 +72,7 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) 
 
 
 def tasks_by_role(tasks: Iterable[Task], status: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
-    """Return the task roles by name, each with its tasks; ``status`` returns a task as the API shows it."""
+    """Return task roles by name, each with its tasks; ``status`` returns a task as the API shows it."""
     roles: dict[str, Any] = {}
     for task in tasks:
         role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
@@ -96,7 +96,7 @@ def _application(
 
 
 def _diagnostics(job: Job, attempt: Attempt | None, tasks: Sequence[Task], address: Address) -> str | None:
-    """Return why a job ended; if a task made it fail, the message has the form of 0.7.1's launcher."""
+    """Return why a job ended. If a task made it fail, the message looks like 0.7.1's launcher's."""
     decided = attempt and (attempt.trigger_role, attempt.trigger_index)
     task = next((each for each in tasks if (each.role, each.index) == decided), None)
     if task is None or not job.exit_code or not job.diagnostics:
@@ -129,17 +129,17 @@ def _task_status(task: Task, job: Job, address: Address) -> dict[str, Any]:
 
 
 def job_link(job: Job) -> str:
-    """Return the path and query of the URL of a job's page."""
+    """Return the path and query in the URL of a job's page."""
     return f"/job-detail.html?{urlencode({'username': job.username, 'jobName': job.name})}"
 
 
 def log_url(task: Task, job: Job, address: Address) -> str:
-    """Return the URL of a task's output, in the form of YARN's URLs of logs."""
+    """Return the URL of a task's output, in the format of YARN's log URLs."""
     return f"{address.url}/node/containerlogs/{task.container_id}/{job.username}/"
 
 
 def virtual_clusters(scheduler: Scheduler, unfinished: Sequence[Job]) -> dict[str, dict[str, Any]]:
-    """Return virtual clusters with the numbers of unfinished jobs; percentages are of memory, as on YARN."""
+    """Return virtual clusters with their unfinished job counts. Percentages are of memory, as on YARN."""
     shown = {}
     everything = scheduler.total.memory or 1
     for name, has in scheduler.clusters.items():

@@ -1,6 +1,6 @@
 """Jobs and their attempts as the v2 API of OpenPAI 1.8 shows them.
 
-The store has only the attempts that have started. This module adds the attempt that a job waits for,
+The store only contains attempts that have started. This module adds the attempt that a job is waiting for,
 or was waiting for when the job was stopped.
 """
 
@@ -32,8 +32,9 @@ class ShownAttempt:
 
     Attributes:
         created: when it was created, in milliseconds since 1970 UTC.
-        launched: when it started or, if the job ended before, when the job ended; None while the job waits.
-        tasks: the latest try of each of its tasks.
+        launched: when it started or, if the job ended before that, when the job ended; None while the job
+            waits.
+        tasks: each task's latest try.
     """
 
     record: Attempt
@@ -70,7 +71,7 @@ def latest_attempt(job: Job, store: Store) -> ShownAttempt:
 
 
 def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
-    """Return an attempt by its number, from 0; None if it does not exist."""
+    """Return an attempt by its number, from 0; None if there is no such attempt."""
     if index == job.retries:
         return latest_attempt(job, store)
     record = store.attempt(job, index + 1)
@@ -93,11 +94,11 @@ _DIAGNOSTICS = {
     EXIT_STOPPED: STOPPED_MESSAGE,
     EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
 }
-"""The launcher's diagnostics of these exit codes; `_diagnostics` composes those of other exit codes."""
+"""The launcher's diagnostics for these exit codes; `_diagnostics` composes them for other exit codes."""
 
 
 def _ending(job: Job, shown: ShownAttempt) -> dict[str, Any]:
-    """Return the fields of a job's detail that show when an attempt ran, and how it ended."""
+    """Return the job detail fields that show when an attempt ran and how it ended."""
     record = shown.record
     decided = (record.trigger_role, record.trigger_index)
     trigger = next((task for task in shown.tasks if (task.role, task.index) == decided), None)
@@ -134,7 +135,7 @@ def _diagnostics(code: int | None, info: dict[str, Any]) -> str | None:
         return None
     if code in _DIAGNOSTICS:
         return _DIAGNOSTICS[code]
-    if "init" in info:  # the launcher's patterns match no failed init container
+    if "init" in info:  # the launcher's patterns do not match a failed init container
         init = {"name": "init", "reason": "Error", "message": info["init"], "code": code}
         shown = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
         return f"Pod failed: PodPattern unmatched:\n{shown}"
@@ -151,7 +152,7 @@ _SECOND = 1000
 
 
 def _sub_state(job: Job) -> str:
-    """Return the launcher's name of a job's state."""
+    """Return the launcher's name for a job's state."""
     return {
         "WAITING": "AttemptCreationPending" if job.retries else "AttemptPreparing",
         "RUNNING": "AttemptRunning",
@@ -255,7 +256,7 @@ def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
 
 
 def _try_times(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return number, state and times of ``tried[0]``; a retry is created when the try before it ends."""
+    """Return ``tried[0]``'s number, state and times; a retry is created when the previous try ends."""
     task = tried[0]
     return {
         "attemptId": task.number,
@@ -275,7 +276,7 @@ def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[s
 
 
 def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return a task and its tries in the API's form; ``tried`` has all tries, the latest first."""
+    """Return a task and its tries in the API's format; ``tried`` lists all tries, latest first."""
     return {
         "username": job.username,
         "jobName": job.name,
@@ -290,7 +291,7 @@ def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
 
 
 def event_row(job: Job, row: sqlite3.Row) -> dict[str, Any]:
-    """Return an event of a job as the API shows it."""
+    """Return a job's event as the API shows it."""
     moment = datetime.fromtimestamp(row["at"] / 1000, timezone.utc)
     written = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {

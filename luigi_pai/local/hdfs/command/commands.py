@@ -331,4 +331,4 @@ COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
     "rm": ("f r R skipTrash", 1, _for_each(_rm)),
     "test": ("d e f s z", 1, _test),
 }
-"""The options, the least number of arguments, and the function of each command; ``-h`` has no effect."""
+"""Each command's options, minimum number of arguments, and function; ``-h`` has no effect."""

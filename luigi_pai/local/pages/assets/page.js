@@ -2,15 +2,15 @@
 "use strict";
 
 const PAUSE = 1000; // milliseconds between two updates
-const FIRST_PIECE = 65536; // bytes of the end of a log that are shown at first
+const FIRST_PIECE = 65536; // bytes from the end of a log to show at first
 const PIECE = 262144;
-const MOST_SHOWN = 1000000; // characters of a log that are kept on the page
+const MOST_SHOWN = 1000000; // maximum characters of a log to keep on the page
 const main = document.getElementById("content");
 const trouble = document.getElementById("trouble");
 const log = document.getElementById("log");
 const which = document.getElementById("which-log");
 let live = main.hasAttribute("data-live");
-let chosen = ""; // the log that the reader chose
+let chosen = ""; // the log chosen by the reader
 
 function say(text) {
   if (trouble.textContent !== text) trouble.textContent = text;
@@ -67,7 +67,7 @@ async function read() {
   const Range = from < 0 ? "bytes=-" + FIRST_PIECE : "bytes=" + from + "-" + (from + PIECE - 1);
   const answer = await fetch("/node/containerlogs/" + mine.log, { cache: "no-store", headers: { Range } });
   const bytes = await answer.arrayBuffer();
-  if (mine !== reading || mine.next !== from) return; // another read has shown this piece, or another log was chosen
+  if (mine !== reading || mine.next !== from) return; // another read already showed this piece, or another log was chosen
   if (answer.status >= 500) throw new Error("no log");
   if (!answer.ok) return; // 416: nothing new
   const [, begin, size] = (/(\d+)-\d+\/(\d+)/.exec(answer.headers.get("Content-Range")) || [0, 0, 0]).map(Number);
