@@ -1,9 +1,9 @@
 """The local server's routes, and the clients it rejects: other users, and pages from other sites.
 
-Otherwise, other users could run commands as this user (by submitting jobs) and replace code that jobs run (in
-HDFS). The server looks up a connection's user when it accepts the connection, not for each request. On
-Linux, it asks sock_diag(7), which takes 0.04 ms regardless of the number of sockets. On other systems, it
-searches the sockets of this user's processes.
+If the server accepted other users, they could run commands as this user (by submitting jobs) and replace code
+that jobs run (in HDFS). The server looks up a connection's user when it accepts the connection, not for each
+request. On Linux, it asks sock_diag(7), which takes 0.04 ms regardless of the number of sockets. On other
+systems, it searches the sockets of this user's processes.
 """
 
 from __future__ import annotations

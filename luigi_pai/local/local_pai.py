@@ -173,7 +173,7 @@ class LocalPai:
         self._control("PUT", {"rules": []} if faults is None else faults)
 
     def fault_counts(self) -> list[dict[str, Any]]:
-        """Return the current rules, with how many requests each matched (``seen``) and hit (``struck``)."""
+        """Return the rules with their counts of matching (``seen``) and affected (``struck``) requests."""
         rules: list[dict[str, Any]] = self._control("GET")["rules"]
         return rules
 

@@ -29,7 +29,7 @@ _INHERITED = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 )  # fmt: skip
-"""Variables that a task inherits from the server, with ``LC_*``; others may contain credentials."""
+"""Variables that a task inherits from the server, plus ``LC_*``; others may contain credentials."""
 
 
 def task_environment(start: TaskStart) -> dict[str, str]:

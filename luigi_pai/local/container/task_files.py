@@ -36,7 +36,7 @@ class TaskStart:
 
     Attributes:
         tasks: all of the attempt's tasks; their ports are already reserved.
-        allocated: container ids of the tasks that have resources. Without resources, an unstarted task has
+        allocated: container ids of the tasks that have resources. An unstarted task without resources has
             no address.
     """
 

@@ -35,7 +35,8 @@ class InsufficientResources:
     Attributes:
         reason: the reason, as a sentence.
         permanent: whether the virtual cluster is too small even if no other task runs.
-        machine_wide: whether the virtual cluster has enough, but this machine's task limit is reached.
+        machine_wide: whether the virtual cluster has enough resources, but this machine's task limit is
+            reached.
     """
 
     reason: str
@@ -47,7 +48,7 @@ class Scheduler:
     """The resources of all virtual clusters.
 
     GPUs are numbered across all virtual clusters, from 0 in the first. A GPU runs one task at a time. At most
-    ``max_tasks`` tasks run at once on this machine, but a larger gang runs if no other task is running.
+    ``max_tasks`` tasks run at once on this machine. A larger gang runs only when no other task is running.
 
     Attributes:
         allocations: the allocations of the running tasks.

@@ -117,7 +117,7 @@ class ApiHandler(RestHandler):
         self.respond(200, {"user": username, "token": token, "admin": user.admin})
 
     async def add_user(self, username: str, password: str, message: str) -> None:
-        """Add a user who may only use the ``default`` virtual cluster; raises ApiError 409 if they exist."""
+        """Add a user limited to the ``default`` virtual cluster; raises ApiError 409 for a taken name."""
         if not await self.api.users.add(username, password):
             raise ApiError(409, "ConflictUserError", f"User name {username} already exists.")
         self.respond(201, {"message": message})

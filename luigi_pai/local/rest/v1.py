@@ -135,7 +135,7 @@ class V1Handler(ApiHandler):
         self.respond(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
     async def _submit(self, name: str | None = None) -> None:
-        """Save a job, then respond that it was accepted. A PUT's path has the job's name, checked first."""
+        """Save a job, then respond that it was accepted. A PUT has the name in its path: check it first."""
         if name is not None and self.api.store.job(name) is not None:
             raise _taken(name)
         username = self.authenticated().username

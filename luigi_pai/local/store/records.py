@@ -88,7 +88,7 @@ class Job:
 
     @cached_property
     def task_name(self) -> str:
-        """The task's name for the job, which a job converted for v2 has as its description."""
+        """The name that the job's task gives it; a job converted for v2 keeps it as its description."""
         given = self.config.get("description")
         return given if isinstance(given, str) and v2_name(given) == self.name else self.name
 
