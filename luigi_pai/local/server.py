@@ -178,7 +178,7 @@ def _why(error: OSError | sqlite3.Error) -> str:
 
 
 def _lock(data: Path) -> IO[str]:
-    """Lock a data folder and return the lock file. Closing the file or ending the process unlocks it."""
+    """Lock a data folder; return the lock file. Closing it, or ending the process, unlocks the folder."""
     file = (data / "lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -103,7 +103,7 @@ class Launcher:
             self._purge_later(job)
 
     async def delete_all(self) -> None:
-        """Delete every job, and wait until nothing of them is left."""
+        """Delete all jobs, and wait until nothing is left of them."""
         for job in self._store.select_jobs("WHERE NOT deleted", ()):
             self.delete(job)
         while self._background:

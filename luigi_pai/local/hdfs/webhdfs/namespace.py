@@ -48,7 +48,7 @@ class RemoteFault(Exception):
 
     @classmethod
     def from_os_error(cls, error: OSError, path: str) -> RemoteFault:
-        """Convert a disk error to HDFS's error. Luigi recognises a missing file by its message."""
+        """Convert a disk error to HDFS's error. Luigi recognises a missing file by this error's message."""
         number = error.errno or errno.EIO
         missing = f"File does not exist: {path}"
         message = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
