@@ -146,7 +146,7 @@ def _values(value: Any) -> Iterator[Any]:
 
 
 def _changed(document: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
-    """Return a document with its list, which may be inside an object, replaced."""
+    """Return a document in which the list (perhaps inside an object) is replaced."""
     if isinstance(document, dict):
         return {key: _changed(value, change) for key, value in document.items()}
     return change(document) if isinstance(document, list) else document

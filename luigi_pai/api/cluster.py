@@ -70,7 +70,7 @@ class Cluster(JobRequests):
         retention: How long the server keeps a finished job, in seconds; default: the release's default
             (12 hours up to release 0.17, 30 days since release 1.0).
         section: The luigi.cfg section named in error messages: ``OpenPai`` or ``OpenPai:NAME``.
-        clock: The clock that measures all ages and waits.
+        clock: The clock used for waits and for the age of cached data.
 
     Attributes:
         url, username, polling, section, clock: The constructor's arguments.

@@ -33,7 +33,7 @@ logger = logging.getLogger("luigi-interface")
 
 _FOLDER = f"{OURS}tmp-"
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(?:\..*)?", re.DOTALL)
-_ABANDONED = 2 * 24 * 3600  # seconds without a change after which another machine's file is abandoned
+_ABANDONED = 2 * 24 * 3600  # seconds unchanged until another machine's file counts as abandoned
 _LONGEST_STEM = 50  # how many characters of a file's name its temporary name may contain
 
 

@@ -300,7 +300,7 @@ _MISREAD = (
 
 
 def _plugin_strings(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding for each string that the runtime changes for its plugin, without quoting the string."""
+    """Yield a finding, without the string, for each plugin string that the runtime would change."""
     for _, path, string in plugin_strings(document):
         if (not string.isprintable() or _AWKWARD.intersection(string)) and not _is_read_unchanged(string):
             yield stricter(path, _MISREAD)

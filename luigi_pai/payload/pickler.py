@@ -28,7 +28,7 @@ _LIVE: tuple[tuple[type, str], ...] = (
     (io.IOBase, "an open file: open it"),
     (type(os.environ), "an environment: write `import os` and os.environ"),
 )
-_LIVE_ELSEWHERE = {  # classes in modules that may not be loaded
+_LIVE_ELSEWHERE = {  # classes in modules that may not be loaded yet
     "http.client.HTTPConnection": "a connection: connect",
     "http.cookiejar.CookieJar": "cookies of this process: log in",
     "tempfile.TemporaryDirectory": "a temporary folder: make it",

@@ -64,7 +64,7 @@ class SweepLimits:
         return self.parallel_jobs if self.resource is None else min(self.parallel_jobs, self.resource)
 
     def attempts(self, point: Point) -> int:
-        """Return how often to submit a failing point: the larger ``max_attempts`` of sweep and task."""
+        """Return how many times to submit a failing point: the larger ``max_attempts`` of sweep and task."""
         return max(self.max_attempts, point.max_attempts)
 
     def failures(self, points: int) -> int:

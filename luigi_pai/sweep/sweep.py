@@ -35,7 +35,7 @@ _count = functools.partial(luigi.IntParameter, significant=False)
 
 
 def default_folder(name: str) -> str:
-    """Return the default folder of a sweep's table, used without ``results_dir``."""
+    """Return the default folder of a sweep's table, used if ``results_dir`` is not set."""
     settings = OpenPai.current()
     account = settings.hdfs_account()
     user = account.user if account is not None else settings.username if settings.storage else None

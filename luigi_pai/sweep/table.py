@@ -213,7 +213,7 @@ class Table:
         return defaultdict(lambda: None, flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:
-        """Try again to record ends and read results that failed because the file system did not respond."""
+        """Try again to record ends and read results that failed because a server did not respond."""
         again, self._again = self._again, []
         for ended in again:
             self._record(replace(ended, unrecorded=ended.unrecorded and not _records_again(ended)))

@@ -32,7 +32,7 @@ _NOTIFIED_SINCE = (1, 5)
 
 
 class WorkOutputs(Protocol):
-    """Where a piece of work's results are."""
+    """Where the results of a piece of work are stored."""
 
     @property
     def fs(self) -> FileSystem | None:

@@ -62,7 +62,7 @@ class OpenedFile(io.FileIO):
 
 
 def open_to_read(place: str, flags: int = 0) -> int:
-    """Return a descriptor; raise OSError if it is not a file, since a pipe or device could block readers."""
+    """Return a descriptor; raise OSError if it is not a regular file: a pipe could block readers."""
     descriptor = os.open(place, flags | os.O_RDONLY | os.O_NONBLOCK)
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:

@@ -68,7 +68,7 @@ async def wait_child(child: subprocess.Popen[bytes]) -> int:
             loop.call_soon_threadsafe(set_code, code)
 
     def set_code(code: int) -> None:
-        if not ended.done():  # a cancelled caller has also cancelled this future
+        if not ended.done():  # if the caller was cancelled, so was this future
             ended.set_result(code)
 
     threading.Thread(target=wait, name=f"wait for process {child.pid}", daemon=True).start()

@@ -88,7 +88,7 @@ def can_mount(mounts: Mapping[str, Path], work: Path) -> bool:
 
 
 def mount_notes(mounts: Iterable[str]) -> list[str]:
-    """Return a sentence for the task's log about each mount; mounts are paths below the working folder."""
+    """Return one sentence per mount for the task's log; mounts are paths below the working folder."""
     return [
         f"the storage at /{path} is the folder {path} of the working folder, because a process cannot mount; "
         f"${{LUIGI_PAI_MOUNTS:-}}/{path} is the right path here and on a cluster"
