@@ -25,6 +25,10 @@ _CONNECTIONS = 20  # open at once: a sweep starts 8 jobs, adds tags to 8 others 
 
 _most: ContextVar[float] = ContextVar("most", default=math.inf)
 
+_inherited: list[HttpClient] = []
+"""The clients of parent processes. They are never closed or released, because urllib3 would then wait for a
+lock that another thread of the parent may have held at the fork."""
+
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
@@ -77,9 +81,16 @@ class Transport:
         self._http = HttpClient(verify=self._account.verify, connections=_CONNECTIONS, repeats=READS)
         self._pid = os.getpid()
 
+    def _own(self) -> HttpClient:
+        """Return this process's client. A forked process must neither use nor close its parent's."""
+        if self._pid != os.getpid():
+            _inherited.append(self._http)
+            self._open()
+        return self._http
+
     def close(self) -> None:
         """Close the connections; the next request opens new connections."""
-        self._http.close()
+        self._own().close()
 
     def send(
         self,
@@ -105,8 +116,6 @@ class Transport:
             ConfigError: A proxy or CA bundle in the configuration or the environment is not valid.
             InvalidReply: The server redirects to an invalid URL, or without end.
         """
-        if self._pid != os.getpid():  # a fork must not use its parent's connections
-            self._open()
         headers = {
             "Accept-Encoding": "gzip",
             **({} if data is None else {"Content-Type": content_type}),
@@ -116,7 +125,7 @@ class Transport:
         most = _most.get()
         timeouts = min(self._account.connect_timeout, most), min(self._account.read_timeout, most)
         send = functools.partial(
-            self._http.send,
+            self._own().send,
             method,
             url,
             timeouts=timeouts,

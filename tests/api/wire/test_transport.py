@@ -113,3 +113,29 @@ def test_a_log_on_another_host_does_not_blame_pai_url(serve, transport):
     with pytest.raises(ClusterUnreachable) as caught:
         transport(server.url).send("GET", f"http://127.0.0.1:{port}/log?token=hunter2", None, None)
     assert str(caught.value) == f"cannot reach http://127.0.0.1:{port}: Connection refused"
+
+
+# ---------------------------------------------------------------- forks
+
+
+def pools_of(transport, url):
+    """Return urllib3's pools; none must be referenced when a fork releases its copy."""
+    return transport._http._session.get_adapter(url).poolmanager.pools._container.values()
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+@pytest.mark.parametrize("first", ["send", "close"])
+def test_a_fork_does_not_wait_for_the_locks_of_its_parent(sockets, transport, in_forks, first):
+    """A thread of the parent has the lock of its connections at the fork; nobody releases it in the child."""
+    url, _asked = broken_then_whole(ANSWER, sockets)
+    own = transport(url)
+    own.send("GET", f"{url}/x", None, None)
+    (lock,) = (pool.pool.mutex for pool in pools_of(own, url))
+
+    def child(_number):
+        if first == "close":
+            own.close()
+        assert own.send("GET", f"{url}/x", None, None).json() == {}
+
+    with lock:
+        in_forks(child)
