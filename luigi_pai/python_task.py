@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import base64
 import contextlib
-import functools
 import inspect
 import json
 import os
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import luigi.parameter
 
-from luigi_pai.api.job_failure import log_end
+from luigi_pai.api.job_failure import log_end_of
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import configured_secrets
 from luigi_pai.errors import MissingPackage, Problem, SpecError
@@ -35,8 +34,6 @@ from luigi_pai.work.piece import RECENT
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from luigi_pai.api.book.book import Book
-    from luigi_pai.api.book.entries import Entry
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.payload.file import Contents, Payload
@@ -150,9 +147,7 @@ class PaiPythonTask(PaiTask):
         entry = work.book.latest(work.name, Evidence(work), max_age=RECENT)
         if entry is None or entry.status is None:
             return found or self._no_result(work)
-        read = functools.partial(_log_end, work.book, entry)
-        log = work.book.api.repeat(read, subject=f"log of job {entry.job}")
-        for line in reversed(log.splitlines()):
+        for line in reversed(log_end_of(work.book, entry, _LAST_LINES).splitlines()):
             with contextlib.suppress(ValueError, RecursionError):
                 if line.startswith(RESULT):
                     return dict(json.loads(line[len(RESULT) :]))
@@ -331,13 +326,6 @@ def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, funct
         raise MissingPackage(f"{user} needs cloudpickle here: pip install cloudpickle") from None
     named = (packages,) if isinstance(packages, str) else packages
     return Payload(kind, base, named, secrets, function=function)
-
-
-def _log_end(book: Book, entry: Entry) -> str:
-    """Return the last lines of a submission's log."""
-    status, index = book.status(entry.job), entry.index or 0
-    tasks = [task for task in status.tasks if task.index == index]
-    return log_end(book.api, status, tasks[0], _LAST_LINES) if tasks else ""
 
 
 def contents(task: PaiPythonTask) -> Contents:

@@ -17,6 +17,8 @@ from luigi_pai.redaction import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus, TaskStatus
 
@@ -74,6 +76,21 @@ def log_end(api: RestApi, status: JobStatus, task: TaskStatus, count: int) -> st
     logs = (api.log_files.read(named[name], tail=True) for name in _STREAMS if name in named)
     log = next((log for log in logs if log.strip()), "")
     return "\n".join(printable(log.rstrip(), of_log=True).split("\n")[-count:])
+
+
+def log_end_of(book: Book, entry: Entry, count: int) -> str:
+    """Return the last lines of a submission's log; transient errors are retried.
+
+    Raises:
+        PaiApiError: The log cannot be read.
+    """
+
+    def read() -> str:
+        status, index = book.status(entry.job), entry.index or 0
+        tasks = [task for task in status.tasks if task.index == index]
+        return log_end(book.api, status, tasks[0], count) if tasks else ""
+
+    return book.api.repeat(read, subject=f"log of job {entry.job}")
 
 
 def job_failure(

@@ -39,6 +39,11 @@ _JITTER = 0.1
 T = TypeVar("T")
 
 
+def is_transient(error: BaseException) -> bool:
+    """Return whether an error of the server or of files is transient."""
+    return isinstance(error, TRANSIENT) or (isinstance(error, PaiError) and error.transient)
+
+
 @dataclass(eq=False, repr=False)
 class Retry:
     """Decides after each transient error whether to give up and, if not, how long to wait.
@@ -131,7 +136,7 @@ class Retry:
             try:
                 result = request()
             except PaiError as error:
-                if not error.transient and not isinstance(error, TRANSIENT):
+                if not is_transient(error):
                     if isinstance(error, PaiHttpError):
                         self.succeeded()
                     raise

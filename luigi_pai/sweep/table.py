@@ -9,13 +9,12 @@ from collections import Counter, defaultdict, deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.retries import TRANSIENT
+from luigi_pai.api.retries import is_transient
 from luigi_pai.api.status import JobState
 from luigi_pai.config import OpenPai
 from luigi_pai.console import first_line, user_error
 from luigi_pai.durations import counted, duration
 from luigi_pai.errors import PaiError
-from luigi_pai.files.errors import HdfsError
 from luigi_pai.sweep.point import Ended, describe, parameters_of
 from luigi_pai.sweep.rows import Row, bounded, flattened
 from luigi_pai.sweep.sheet import Summary, points_digest
@@ -271,9 +270,8 @@ class Table:
             values, problem = bounded(dict(result or {}))
         except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep continues
             message = first_line(error) if isinstance(error, (PaiError, ValueError)) else ""
-            may_succeed = isinstance(error, TRANSIENT) or (isinstance(error, HdfsError) and error.transient)
             self.result_error = message or user_error(error)
-            return {}, f"no result: {self.result_error}", may_succeed
+            return {}, f"no result: {self.result_error}", is_transient(error)
         self.without_result += not (values or problem)
         return values, problem, False
 
